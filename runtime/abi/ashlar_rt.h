@@ -4,7 +4,7 @@
 // generated main() passes it to ashlar_rt_main(). Everything in it is constant and known at compile time: shapes, offsets, the order of
 // kernels and collectives. ASHLAR_RT_ABI_VERSION grows with every change of a struct.
 //
-// Words: a *device* is one point of the mesh. A *process* (MPI rank) plays one device (which one, device_ids may say), or, in the
+// Words: a *device* is one point of the mesh. A *process* (MPI rank) simulates one device (device_ids may choose it), or, in the
 // deterministic variant, a contiguous run of devices ("chunks") in lockstep. Offsets and sizes are bytes; shapes are elements, row major,
 // innermost dim last.
 
@@ -63,13 +63,13 @@ typedef struct {
   uint64_t bytes;
 } ashlar_rt_buffer;
 
-// What a named tensor is to the outside.
+// The role of a named tensor for the outside.
 typedef enum {
   ASHLAR_RT_VARIABLE = 0, // of the model: parameter, trained or not, or running statistic
   ASHLAR_RT_STATE = 1,    // optimizer state, step counter, seed: kept between steps, not trained
   ASHLAR_RT_INPUT = 2,    // written by the runtime before a program runs
   ASHLAR_RT_OUTPUT = 3,   // read by the runtime after a program ran
-  ASHLAR_RT_PASSED = 4    // what one program of a micro-batch leaves for another, of this or of another stage; in a slot
+  ASHLAR_RT_PASSED = 4    // a value from one program of a micro-batch to another, of this or of another stage; in a slot
 } ashlar_rt_role;
 
 // How one dim of a tensor is split: the mesh axes that split it, major to minor. Not split: num_axes = 0.
@@ -79,7 +79,7 @@ typedef struct {
 } ashlar_rt_dim_split;
 
 // A named tensor at a fixed place of the arena. local_shape[d] is global_shape[d] divided by the size of each axis of splits[d] in turn,
-// rounded up each time; what sticks out at the end of a piece is padding, whose elements mean nothing.
+// rounded up each time; the excess at the end of a shard is padding with meaningless elements.
 typedef struct {
   const char *name;
   uint32_t role; // ashlar_rt_role
@@ -91,8 +91,8 @@ typedef struct {
   uint32_t persistent;  // 1: its value lasts from step to step, and belongs into a checkpoint; 0: scratch
   const char *state_of; // of a state that the optimizer keeps: the name of the parameter; null otherwise
   uint32_t owner;       // 0: every device holds its piece; n: device n - 1 alone holds it, and others have other things in these bytes
-  // Of an output whose dims have sizes that only a run finds: one a dim, the name of the output (i64, rank 0) that has the number of its
-  // elements, of which the global shape is an upper bound; null for a dim of fixed size. Null: all dims have fixed sizes.
+  // Of an output whose dims have sizes that only a run finds: one a dim, the name of the output (i64, rank 0) with the number of its
+  // elements, bounded by the global shape; null for a dim of fixed size. Null: all dims have fixed sizes.
   const char *const *counts;
 } ashlar_rt_tensor;
 
@@ -128,21 +128,21 @@ typedef enum {
   ASHLAR_RT_EPILOGUE_TANH = 5
 } ashlar_rt_epilogue;
 
-// Which operand of a matrix product is summed too, along the contraction: the gradient of a bias beside that of its weight.
+// The operand of a matrix product that is summed too, along the contraction: the gradient of a bias, with the gradient of its weight.
 typedef enum {
   ASHLAR_RT_SUM_OF_NONE = 0,
   ASHLAR_RT_SUM_OF_A = 1, // sums over k of op(A): (m)
   ASHLAR_RT_SUM_OF_B = 2  // sums over k of op(B): (n)
 } ashlar_rt_operand_sum;
 
-// What a matrix product of integers of 8 bits multiplies.
+// The operands of a matrix product of integers of 8 bits.
 enum { ASHLAR_RT_BYTES = 1, ASHLAR_RT_SIGNED_A = 2, ASHLAR_RT_SIGNED_B = 4 };
 
 // out[b] = epilogue(op(A[b]) * op(B[b]) + bias), products summed in f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k)
 // when transpose_b; out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. A and B have one dtype,
-// f32, bf16 or f16; out has that or f32; bias and sums have that of out. buffers: {A, B, [bias,] out, [sums]}. Sums only of one batch, with
+// f32, bf16 or f16; out has that or f32; bias and sums have out's dtype. buffers: {A, B, [bias,] out, [sums]}. Sums only of one batch, with
 // neither bias nor epilogue. On cpu: of these f32 only, no sums; and of integers of 8 bits, signed or not, to i32, summed modulo 2^32, with
-// neither bias nor epilogue. Fixed weights, which B is then: see ashlar_rt_conv_desc.
+// neither bias nor epilogue. B may be fixed weights: see ashlar_rt_conv_desc.
 typedef struct {
   int64_t batch, m, n, k;
   uint32_t transpose_a, transpose_b;
@@ -156,22 +156,21 @@ typedef struct {
 
 typedef enum { ASHLAR_RT_CONV_FORWARD = 1, ASHLAR_RT_CONV_DATA = 2, ASHLAR_RT_CONV_WEIGHTS = 3 } ashlar_rt_conv_kind;
 
-// One spatial dim of a convolution. Element k of the window at position o is element o * stride + k * dilation - low of the input; what is
-// outside is 0. `low` may be negative (elements left out). What is behind the last window is not read.
+// One spatial dim of a convolution. Element k of the window at position o is element o * stride + k * dilation - low of the input, 0
+// outside of it. `low` may be negative (elements left out). Elements after the last window are not read.
 typedef struct {
   int64_t in, out, kernel, stride, dilation, low;
 } ashlar_rt_conv_dim;
 
 // A convolution or one of its gradients. x: (batch, in..., groups * channels_in), y: (batch, out..., groups * channels_out), w: (groups *
 // channels_out, channels_in, kernel...), on cuda (groups * channels_out, kernel..., channels_in), dense, of one dtype. On cpu: f32. On
-// cuda: f32, bf16 or f16, summed in f32, with no more than the convolution, and no padding behind a dim but as much as is in front
-// of it. buffers, and what is computed:
+// cuda: f32, bf16 or f16, summed in f32, with the convolution alone, and with equal padding before and after a dim. buffers, and the
+// result:
 //   forward   {x, w, [scale,] [bias,] [residual (as y),] y}   y = epilogue(convolution * scale + bias + residual)
 //   data      {y, w, [scale,] [bias,] [residual (as x),] x}   x = epilogue(gradient with respect to x * scale + bias + residual)
 //   weights   {x, y, w}                                       w = gradient with respect to w, and nothing else
-// scale and bias have one number a channel of the result. Fixed weights are a variable or constants that no program but init writes: what a
-// kernel makes of them, it may keep from run to run. On cuda: never.
-// The result overlaps no operand. All sizes are at least 1.
+// scale and bias have one number a channel of the result. Fixed weights are a variable or constants that no program except init writes: a
+// kernel may keep its reordered copy of them from run to run. On cuda: never. The result overlaps no operand. All sizes are at least 1.
 typedef struct {
   uint32_t kind; // ashlar_rt_conv_kind
   uint32_t has_scale, has_bias, has_residual;
@@ -187,7 +186,7 @@ typedef enum {
   ASHLAR_RT_ALL_REDUCE = 1,     // in and out of one shape; may be one buffer
   ASHLAR_RT_ALL_GATHER = 2,     // out = the group's inputs concatenated along `concat_dim`
   ASHLAR_RT_REDUCE_SCATTER = 3, // out = piece `coordinate` along `split_dim` of the group's reduced input
-  ASHLAR_RT_ALL_TO_ALL = 4,     // split own input along `split_dim`, concatenate what is received along `concat_dim`
+  ASHLAR_RT_ALL_TO_ALL = 4,     // split own input along `split_dim`, concatenate received shards along `concat_dim`
   ASHLAR_RT_BROADCAST = 5,      // out = the input of the group's member `root`; may be one buffer
   ASHLAR_RT_PERMUTE = 6,        // out = the input of the device that names this one in `pairs`; zeros when none does
   ASHLAR_RT_SLICE = 7,          // no communication: out = piece `coordinate` along `split_dim` of the own input
@@ -196,7 +195,7 @@ typedef enum {
 
 typedef enum { ASHLAR_RT_SUM = 0, ASHLAR_RT_MAX = 1, ASHLAR_RT_MIN = 2 } ashlar_rt_reduction;
 
-// What a collective does to one of its tensors.
+// The description of one tensor of a collective.
 typedef struct {
   uint32_t rank;
   const int64_t *in_shape; // local shape of `in`
@@ -210,8 +209,8 @@ typedef struct {
   int64_t positions, step, first, last;
 } ashlar_rt_runs;
 
-// What a halo does along a dim of `size` elements: each device has its run of `from`, of which none overlap, and gets its run of `to`.
-// Elements outside of the tensor, and those that no position needs, are 0.
+// A halo along a dim of `size` elements: each device has its run of `from`, without overlaps, and gets its run of `to`. Elements outside of
+// the tensor, and elements that no position needs, are 0.
 typedef struct {
   int64_t size;
   ashlar_rt_runs from, to;
@@ -219,9 +218,9 @@ typedef struct {
 } ashlar_rt_halo;
 
 // A collective over the groups of devices that differ only along `axes`; a member's coordinate counts along `axes`, major to minor.
-// buffers: {in, in, ..., out, out, ...}, one of each for each tensor, in their order: every tensor gets what a collective of it alone would
-// give, bit by bit, in one meeting of the devices. All devices run the same collective at the same place of the program, so an `in` has one
-// offset on all of them.
+// buffers: {in, in, ..., out, out, ...}, one of each for each tensor, in their order: every tensor gets the result of a collective of it
+// alone, bit by bit, in one synchronization of the devices. All devices run the same collective at the same place of the program, so an
+// `in` has one offset on all of them.
 typedef struct {
   uint32_t kind;      // ashlar_rt_collective_kind
   uint32_t dtype;     // ashlar_rt_dtype
@@ -237,7 +236,7 @@ typedef struct {
   // Not 0: the instruction only starts it. Until the one ASHLAR_RT_WAIT of this token, later in the program, it reads its `in` and writes
   // its `out` beside other instructions. Collectives of one group are done in the order in which they are started.
   uint32_t token;
-  uint64_t duration_ns, hidden_ns; // with a token: what the schedule expects it to take, and how much of that nothing waits for
+  uint64_t duration_ns, hidden_ns; // with a token: its predicted duration, and the overlapped part
   const ashlar_rt_halo *halo;      // of a halo; null otherwise
 } ashlar_rt_collective_desc;
 
@@ -245,14 +244,14 @@ typedef struct {
   uint32_t token;
 } ashlar_rt_wait_desc;
 
-// What an instruction does with a buffer: bits. READ alone leaves the bytes as they are; WRITE alone does not depend on what they were.
+// An instruction's access to a buffer: bits. READ alone leaves the bytes as they are; WRITE alone does not depend on the old ones.
 typedef enum { ASHLAR_RT_READ = 1, ASHLAR_RT_WRITE = 2 } ashlar_rt_access;
 
-// It touches no bytes but those of its buffers; a collective that is only started, until it is waited for. Two instructions must keep their
-// order where they share a byte and one of them writes it.
+// It touches no bytes outside its buffers; a collective that is only started, until it is awaited. Two instructions must keep their order
+// where they share a byte and one of them writes it.
 typedef struct {
   uint32_t kind;    // ashlar_rt_instr_kind
-  const char *name; // what it is and, behind a space, the path of its op, of several the first: "loop_3 layer1.0/relu"
+  const char *name; // its kind and, after a space, the path of its (first) op: "loop_3 layer1.0/relu"
   uint32_t num_buffers;
   const ashlar_rt_buffer *buffers;
   const uint32_t *accesses; // one a buffer: bits of ashlar_rt_access
@@ -264,7 +263,7 @@ typedef struct {
 // eval_step is a program a time, eval_step_0, eval_step_1, ..., which follow each other in a stage; the last stage's last one has the
 // results.
 #define ASHLAR_RT_INIT "init"             // sets every variable and state
-#define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step, or what a step does with one micro-batch
+#define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step, or one micro-batch of a step
 #define ASHLAR_RT_UPDATE "update"         // the rest of a step, behind its micro-batches; absent where a step has just one
 #define ASHLAR_RT_EVAL_STEP "eval_step"   // computes loss and correct count of one batch
 #define ASHLAR_RT_FORWARD "forward"       // runs the model
@@ -275,11 +274,11 @@ typedef struct {
 typedef struct {
   uint32_t tensor;  // index into the variant's tensors; it lies in a slot
   uint32_t stage;   // the other side
-  uint32_t channel; // number among what goes from the one stage to the other, the same on both sides
+  uint32_t channel; // number among the transfers from the one stage to the other, the same on both sides
 } ashlar_rt_transfer;
 
-// inputs, outputs and transfers index the variant's tensors. What is received is there when the program begins; what is sent is complete
-// when it ends, and stays as it is until the other side has it.
+// inputs, outputs and transfers index the variant's tensors. Received tensors are complete when the program begins; sent ones are complete
+// when it ends, and stay unchanged until the other side has them.
 typedef struct {
   const char *name;
   uint32_t num_instrs;
@@ -307,7 +306,7 @@ typedef struct {
   uint32_t begin, end, count, stride;
 } ashlar_rt_repeat;
 
-// What a step runs: the repetitions one after the other. Regular orders are short, however many micro-batches a step has.
+// The order of a step: its repetitions one after the other. Regular orders are short, however many micro-batches a step has.
 typedef struct {
   uint32_t num_runs;
   const ashlar_rt_run *runs;
@@ -315,9 +314,9 @@ typedef struct {
   const ashlar_rt_repeat *repeats;
 } ashlar_rt_order;
 
-// The programs for one mesh, or, where a pipeline has several stages, those of one stage: a variant a stage, of one name and mesh, in the
-// order of the stages. devices = product of the axes = processes of a stage * devices_per_process. Rank stage * devices + d plays device d
-// of a stage.
+// The programs for one mesh, or, where a pipeline has several stages, the programs of one stage: a variant a stage, of one name and mesh,
+// in the order of the stages. devices = product of the axes = processes of a stage * devices_per_process. Rank stage * devices + d is
+// device d of a stage.
 typedef struct {
   const char *name; // "default" or "deterministic"
   uint32_t num_axes;
@@ -333,19 +332,19 @@ typedef struct {
   // The rank that plays each device; null: the devices in turn. Only where devices_per_process is 1 and there is one stage.
   const uint32_t *device_ids;
   uint32_t stage, num_stages; // num_stages 1: no pipeline
-  // What lives from one program of a micro-batch to another, in the arena: the n-th micro-batch since the start of the run has slot
-  // n % num_slots. Training, and each run of eval_step, counts on its own. No slots: num_slots 1, slot_bytes 0.
+  // The values that live from one program of a micro-batch to another, in the arena: the n-th micro-batch since the start of the run has
+  // slot n % num_slots. Training, and each run of eval_step, counts on its own. No slots: num_slots 1, slot_bytes 0.
   uint64_t slots_offset, slot_bytes;
   uint32_t num_slots;
   ashlar_rt_order order; // of a training step; no runs in a forward executable
 } ashlar_rt_variant;
 
-// What happens to a sample on its way into the batch, and the numbers of each kind. docs/data.md says what they mean.
+// The transforms of a sample on its way into the batch, and the numbers of each kind; described in docs/data.md.
 typedef enum {
   ASHLAR_RT_RESCALE = 1,     // {scale, shift}: x * scale + shift
   ASHLAR_RT_NORMALIZE = 2,   // {mean, ..., std, ...}: (x - mean) / std; one of each, or one a channel
   ASHLAR_RT_RESIZE = 3,      // {height, width}
-  ASHLAR_RT_RANDOM_CROP = 4, // {height, width, padding}; height, width 0: those of the image
+  ASHLAR_RT_RANDOM_CROP = 4, // {height, width, padding}; height, width 0: as in the image
   ASHLAR_RT_RANDOM_FLIP = 5, // {probability}
   ASHLAR_RT_HWC_TO_CHW = 6,  // {}
   ASHLAR_RT_TYPE_CAST = 7,   // {ashlar_rt_dtype}
@@ -396,10 +395,10 @@ typedef struct {
   const char *loss_tensor;    // output of train_step and eval_step: loss of the step, share of the batch in the loss; f32 or f64, rank 0
   const char *correct_tensor; // output of eval_step: correct labels of the batch, i64, rank 0; null for a regression
   const char *rows_tensor;    // output of eval_step: labels of the batch that count, i64, rank 0; null: all of them
-  // Input of eval_step, i64, rank 0: how many samples of the batch count, the first ones. Null: eval_step has no such input, all samples
-  // count, and the loss of an evaluation is the mean of those of the batches.
+  // Input of eval_step, i64, rank 0: the number of samples of the batch that count, the first ones. Null: eval_step has no such input, all
+  // samples count, and the loss of an evaluation is the mean over the batches.
   const char *samples_tensor;
-  // Output of eval_step, of the type of the loss: what the sum of the shares is divided by the sum of, or by `least_weight` where that is
+  // Output of eval_step, of the type of the loss: the sum of the shares is divided by the sum of these, or by `least_weight` where that is
   // less. Null: the loss is the sum of the shares.
   const char *weight_tensor;
   double least_weight;
@@ -459,18 +458,18 @@ typedef struct {
   // Why --deterministic is not available when there is no such variant; null otherwise.
   const char *deterministic_refusal;
   const char *plan; // the plan in ten lines, printed by --plan
-  // What the kernels need of the CPU: names of cpu_features.h, separated by commas; null: nothing.
+  // The CPU features that the kernels need: names of cpu_features.h, separated by commas; null: none.
   const char *cpu_features;
   // Of the cuda target: every kernel is in each of them.
   uint32_t num_device_codes;
   const ashlar_rt_device_code *device_codes;
-  // --memory of the compiler: bytes that a process, or on cuda its device, may hold; 0: any number. What the compiler could not know,
-  // threads and hosts, the runtime checks.
+  // --memory of the compiler: bytes that a process, or on cuda its device, may hold; 0: any number. The runtime adds the parts that the
+  // compiler could not know, threads and hosts, and checks.
   uint64_t memory_limit;
   const ashlar_rt_export *exported; // null: a forward executable
 } ashlar_rt_image;
 
-// Runs the program as the command line says and returns the exit status. The only entry point a compiled program calls.
+// Runs the program by its command line and returns the exit status. The only entry point a compiled program calls.
 int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv);
 
 #ifdef __cplusplus

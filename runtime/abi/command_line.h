@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How the tools and compiled programs read their command lines, and report one that cannot be parsed. A value may not be empty: it comes
-// from a variable of a script that was not set, and what takes "" for "not given" would do something else than the line asks for. Header
-// only, so that the compiler needs no runtime for it.
+// The command lines of tools and compiled programs: their parser, and the report of errors. A value may not be empty: it comes from an
+// unset variable of a script, and options for which "" means "not given" would silently do something else. Header only, so that the
+// compiler needs no runtime for it.
 
 #ifndef ASHLAR_RUNTIME_ABI_COMMAND_LINE_H
 #define ASHLAR_RUNTIME_ABI_COMMAND_LINE_H
@@ -18,7 +18,7 @@ namespace ashlar::rt {
 
 inline constexpr const char *kEmptyValue = "its value is empty; give it one, or leave the option out";
 
-// Has each option that takes a value refuse an empty one, those of subcommands too.
+// Makes each option that takes a value refuse an empty one, in subcommands too.
 inline void refuseEmptyValues(CLI::App &app) {
   for (CLI::Option *option : app.get_options()) {
     if (option->get_items_expected_max() > 0) {
@@ -30,7 +30,7 @@ inline void refuseEmptyValues(CLI::App &app) {
   }
 }
 
-// Parses a command line. Throws what App::parse() throws.
+// Parses a command line. Throws the exceptions of App::parse().
 inline void parseCommandLine(CLI::App &app, int argc, const char *const *argv) {
   refuseEmptyValues(app);
   for (int i = 1; i < argc; ++i) { // of "--steps=" CLI11 takes the next argument for the value

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The CPU features that a program may need and whose absence is told at start: the vector and bit instructions that the code generator
-// chooses by itself. Compiler and runtime share the list.
+// The CPU features that a program may need and that are checked at start: the vector and bit instructions that the code generator chooses
+// by itself. Compiler and runtime share the list.
 
 #ifndef ASHLAR_RUNTIME_ABI_CPU_FEATURES_H
 #define ASHLAR_RUNTIME_ABI_CPU_FEATURES_H
 
-// Calls X(name) for each; the name is that of LLVM's code generator and of __builtin_cpu_supports() alike. Empty where there is no such
-// builtin: nothing is checked there.
+// Calls X(name) for each; LLVM's code generator and __builtin_cpu_supports() share the name. Empty where there is no such builtin: nothing
+// is checked there.
 #if defined(__x86_64__)
 #define ASHLAR_CPU_FEATURES(X)                                                                                                             \
   X("sse4.1")                                                                                                                              \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process needs beside the arenas of its devices, in bytes. The runtime takes as much as these functions say, and the compiler plans
-// with them (passes/lower/memory/memory_use.h), so a plan cannot leave out what a run takes. Plain arithmetic.
+// The bytes that a process needs besides the arenas of its devices. The runtime allocates exactly as much as these functions return, and
+// the compiler plans with them (passes/lower/memory/memory_use.h), so a plan cannot miss memory of a run. Plain arithmetic.
 
 #ifndef ASHLAR_RUNTIME_ABI_MEMORY_SIZES_H
 #define ASHLAR_RUNTIME_ABI_MEMORY_SIZES_H
@@ -22,11 +22,11 @@ constexpr uint64_t roundUp(uint64_t bytes, uint64_t unit) {
 // Memory that processes share, and staged batches, begin on pages.
 constexpr uint64_t kPageBytes = 4096;
 
-// cpu: what matrix products run in, for each thread: that of the kernel that takes most, AVX-512 with 12 x 32 elements in registers.
+// cpu: the workspace of matrix products, for each thread: of the kernel that takes most, AVX-512 with 12 x 32 elements in registers.
 constexpr uint64_t kProductTileCols = 32;
 constexpr uint64_t kProductWorkspaceBytes = (384 * kProductTileCols + 384 * 384) * sizeof(float);
 
-// Returns the elements of one column of an ordered B: numbers of f32, or four bytes at a time and what is added to their sums.
+// Returns the elements of one column of an ordered B: numbers of f32, or four bytes at a time and the correction of their sums.
 constexpr uint64_t orderedRows(const ashlar_rt_gemm_desc &desc) {
   return desc.bytes != 0 ? (desc.k + 3) / 4 + 1 : desc.k;
 }
@@ -50,8 +50,8 @@ constexpr uint64_t productWorkspaceBytes(const ashlar_rt_gemm_desc &desc) {
   return kProductWorkspaceBytes + roundUp((rows + ordered) * sizeof(uint32_t), ASHLAR_RT_ALIGNMENT) + 2 * ASHLAR_RT_ALIGNMENT;
 }
 
-// cpu: what convolutions run in. Panels of ordered weights, or sums of a weight gradient, up to so many bytes (more only where a single
-// panel takes more), addresses of pixels, and positions that a weight gradient adds up at a time.
+// cpu: the workspace of convolutions. Panels of ordered weights, or sums of a weight gradient, up to so many bytes (more only where a
+// single panel takes more), addresses of pixels, and positions that a weight gradient adds up at a time.
 constexpr uint64_t kConvTileRows = 12, kConvTileCols = 32; // of the kernel that takes most
 constexpr uint64_t kConvPanelBytes = uint64_t{2} << 20;
 constexpr uint64_t kConvTableBytes = uint64_t{128} << 10;
@@ -154,8 +154,8 @@ constexpr uint64_t channelBytes(uint64_t channels) {
   return roundUp(channels * 2 * kLineBytes, kPageBytes);
 }
 
-// Returns the bytes of a window ahead of its arenas: header, presences, reports, lines, slots and channels. `sets`: distinct sets of axes
-// that collectives run over, in the stage that has most, and one for all processes. `channels`: summed over the processes.
+// Returns the bytes of a window before its arenas: header, presences, reports, lines, slots and channels. `sets`: distinct sets of axes of
+// collectives, in the stage that has most, and one for all processes. `channels`: summed over the processes.
 constexpr uint64_t controlBytes(uint64_t processes, uint64_t sets, uint64_t channels = 0) {
   return kPageBytes + roundUp(processes * kPresenceBytes, kPageBytes) + roundUp(processes * kReportBytes, kPageBytes) +
          lineBytes(processes, sets) + slotBytes(processes, sets) + channelBytes(channels);
@@ -172,11 +172,11 @@ constexpr uint64_t messageBytes(uint64_t budget, uint64_t shares, uint64_t most)
   return std::min(chunk, roundUp(most, 64) + 64);
 }
 
-// What a collective between hosts stages, of one group, in a process that plays `devices` devices.
+// The staging buffers of a collective between hosts, of one group, in a process with `devices` devices.
 struct MessageStaging {
   uint64_t step;          // bytes of a message
   uint64_t exchanged;     // messages that are packed and unpacked
-  uint64_t contributions; // of all members to what this process reduces
+  uint64_t contributions; // of all members to this process's reduction
 
   constexpr uint64_t bytes() const { return exchanged + contributions; }
 };
@@ -198,7 +198,8 @@ constexpr MessageStaging reductionStaging(uint64_t devices, uint64_t members, ui
 // cuda: everything lies in one block, whose parts begin at multiples of this.
 constexpr uint64_t kDeviceAlignment = 256;
 
-// cuda: what cuBLASLt and cuDNN may use, one after the other, and how many batches wait on the device: of training and of evaluation.
+// cuda: workspaces of cuBLASLt and cuDNN, used one after the other, and the number of batches that wait on the device: of training and of
+// evaluation.
 constexpr uint64_t kMatmulWorkspaceBytes = uint64_t{32} << 20;
 constexpr uint64_t kConvolutionWorkspaceBytes = uint64_t{128} << 20;
 constexpr uint64_t kFeeds = 2;

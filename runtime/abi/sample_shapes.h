@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What transforms make of the shape of a sample, and which may follow which. The compiler asks where it knows the shape of a column, the
-// runtime once the files are open, so both say the same.
+// The effect of transforms on the shape of a sample, and their valid order. The compiler checks where it knows the shape of a column, the
+// runtime once the files are open, so both agree.
 
 #ifndef ASHLAR_RUNTIME_ABI_SAMPLE_SHAPES_H
 #define ASHLAR_RUNTIME_ABI_SAMPLE_SHAPES_H
@@ -56,9 +56,9 @@ inline std::vector<int64_t> withoutOnes(const std::vector<int64_t> &shape) {
   return rest;
 }
 
-// Returns what is wrong with samples of shape `found` that go to a tensor which takes `wanted`; "" where elements of one are those of the
-// other in row-major order: both have the same dims, leaving out those of size 1, or one of the two has a single dim. So (28, 28) fits
-// (1, 28, 28) and (784,), and (32, 32, 3) does not fit (3, 32, 32), though it has as many elements.
+// Returns the fault of samples of shape `found` that go to a tensor of shape `wanted`; "" where elements of one are the other's in
+// row-major order: both have the same dims, leaving out dims of size 1, or one of the two has a single dim. So (28, 28) fits (1, 28, 28)
+// and (784,), and (32, 32, 3) does not fit (3, 32, 32), though it has as many elements.
 inline std::string sampleFault(const std::string &column, uint32_t numTransforms, const std::vector<int64_t> &found,
                                const std::string &tensor, const std::vector<int64_t> &wanted) {
   const std::string behind = numTransforms != 0 ? " behind its transforms" : "";
@@ -90,7 +90,7 @@ inline const char *transformName(uint32_t kind) {
 
 namespace shapes {
 
-// The rules of the transforms; each returns what is wrong, "" for nothing, and changes the shape.
+// The rules of the transforms; each returns the fault, "" for none, and changes the shape.
 
 inline std::string normalize(const ashlar_rt_transform &transform, SampleShape &shape) {
   const uint32_t channels = transform.num_numbers / 2;
@@ -168,8 +168,8 @@ inline std::string oneHot(const ashlar_rt_transform &transform, SampleShape &sha
 
 } // namespace shapes
 
-// Checks one transform and gives `shape` what it makes of it. Returns what is wrong, in one line that begins with the transform's name; ""
-// for nothing.
+// Checks one transform and changes `shape` to its result. Returns the fault, in one line that begins with the transform's name; "" for
+// none.
 inline std::string applyToShape(const ashlar_rt_transform &transform, SampleShape &shape) {
   constexpr uint32_t kNumbers[] = {2, 2, 2, 3, 1, 0, 1, 1}; // normalize: at least
   const char *name = transformName(transform.kind);
@@ -202,7 +202,7 @@ inline std::string applyToShape(const ashlar_rt_transform &transform, SampleShap
   return "";
 }
 
-// Applies all transforms of a feature; what is wrong is told with the number of the transform, from 1 on, and the column.
+// Applies all transforms of a feature; a fault names the number of the transform, from 1 on, and the column.
 inline std::string applyToShape(const char *column, const ashlar_rt_transform *transforms, uint32_t count, SampleShape &shape) {
   for (uint32_t i = 0; i < count; ++i) {
     if (std::string fault = applyToShape(transforms[i], shape); !fault.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Folders for what a run writes.
+// Folders for the output of a run.
 
 #ifndef ASHLAR_RUNTIME_BASE_DIRECTORIES_H
 #define ASHLAR_RUNTIME_BASE_DIRECTORIES_H

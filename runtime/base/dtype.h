@@ -65,7 +65,7 @@ inline const char *dtypeName(uint32_t dtype) {
   }
 }
 
-// What an element is read as: a bool is a byte, which may hold anything.
+// The type that an element is read as: a bool is a byte, which may hold anything.
 template <typename T> using StoredElement = std::conditional_t<std::is_same_v<T, bool>, uint8_t, T>;
 
 // Whether a type is one of floats, and the bits that its numbers have without sign and exponent: 11 of f16, 7 of i8.

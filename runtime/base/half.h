@@ -50,7 +50,7 @@ struct F16 {
     uint32_t wide = half::bitsOf(value), sign = wide >> 16 & 0x8000, size = wide & 0x7fffffff;
     // Exponents move from bias 127 to 15; the 13 bits that go round the rest, with a carry into the exponent up to infinity.
     uint32_t normal = (size - (112u << 23) + 0xfff + (size >> 13 & 1)) >> 13;
-    // Below 2^-14 the last place is 2^-24, that of numbers from 0.5 to 1: adding 0.5 rounds there.
+    // Below 2^-14 the last place is 2^-24, the last place of numbers from 0.5 to 1: adding 0.5 rounds there.
     uint32_t subnormal = half::bitsOf(half::floatOf(size) + 0.5f) - half::bitsOf(0.5f);
     uint32_t special = size > 0x7f800000 ? 0x7e00 : 0x7c00; // NaN, or beyond the largest number
     uint32_t kept = size < (113u << 23) ? subnormal : normal;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtime asks about the machine and the environment it runs on.
+// The runtime's queries about the machine and its environment.
 
 #ifndef ASHLAR_RUNTIME_BASE_HOST_H
 #define ASHLAR_RUNTIME_BASE_HOST_H
@@ -48,7 +48,7 @@ void endWithParent();
 // Returns the value of a whole-number environment variable; `fallback` when it is not set or not a number.
 int64_t environmentInteger(const char *name, int64_t fallback);
 
-// Returns how many seconds a rank waits for another before it says so: ASHLAR_PATIENCE, 30 when that is not set to a number above 0.
+// Returns how many seconds a rank waits for another before it reports: ASHLAR_PATIENCE, 30 when that is not set to a number above 0.
 double patienceSeconds();
 
 // Returns the 64-bit FNV-1a hash of the text.

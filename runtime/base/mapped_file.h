@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Files of data, mapped: only what is touched is read.
+// Files of data, mapped: only touched pages are read.
 
 #ifndef ASHLAR_RUNTIME_BASE_MAPPED_FILE_H
 #define ASHLAR_RUNTIME_BASE_MAPPED_FILE_H
@@ -15,8 +15,8 @@ namespace ashlar::rt {
 
 struct MappedRegion;
 
-// A file mapped for reading. What its file no longer has when it is touched, because the file was cut or its disk failed, reads as zeros,
-// and check() tells. Movable; unmaps when destroyed.
+// A file mapped for reading. Bytes that its file lost before they are touched, because the file was cut or its disk failed, read as zeros,
+// and check() fails. Movable; unmaps when destroyed.
 class MappedFile {
 public:
   MappedFile() = default;
@@ -31,7 +31,7 @@ public:
   const char *data() const;
   size_t size() const;
 
-  // Fails when the file is not as long as it was, or a page of it was not there. What was read since open() is then worth nothing.
+  // Fails when the file is shorter than it was, or a page of it was missing. Data read since open() is then invalid.
   Status check() const;
 
 private:

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The one way in which the runtime writes files. A file is written under a name that nobody can have prepared, in the folder of its place,
-// and then renamed: what another user has put at the place is neither followed nor written to. The permissions of the new file follow from
-// the umask. A signal that ends the process removes what has no name yet.
+// The one way in which the runtime writes files. A file is written under an unpredictable name, in the folder of its place, and then
+// renamed: another user's file or link at the place is neither followed nor written to. The permissions of the new file follow from the
+// umask. A signal that ends the process removes files that have no final name yet.
 
 #ifndef ASHLAR_RUNTIME_BASE_OUTPUT_FILE_H
 #define ASHLAR_RUNTIME_BASE_OUTPUT_FILE_H
@@ -32,8 +32,8 @@ Status checkReplaceable(const std::string &path);
 // is there, or its folder is not there or takes no files. For outputs at the end of a run, which then fails at its start.
 Status checkOutput(const std::string &path);
 
-// Removes what is being written and has no name yet. For who ends the process without destroying its objects; any thread or signal handler
-// may call it.
+// Removes files that are being written and have no name yet. For code that ends the process without destroying its objects; any thread or
+// signal handler may call it.
 void removePendingOutputs();
 
 // A file that is being written. Movable. Without commit() it is removed.
@@ -61,7 +61,7 @@ public:
   // Waits until all that was written is on disk.
   Status sync();
 
-  // Ends the file and says whether all of it was written. A second call does nothing.
+  // Ends the file; fails if not all of it was written. A second call does nothing.
   Status close();
 
   // Closes the file and gives it its name.

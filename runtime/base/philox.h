@@ -32,7 +32,7 @@ inline PhiloxWords philox4x32(PhiloxWords counter, std::array<uint32_t, 2> key) 
   return counter;
 }
 
-// Returns the four words of element `index` of the stream. `counter` tells draws of one element apart: the step, the epoch.
+// Returns the four words of element `index` of the stream. `counter` distinguishes draws of one element: the step, the epoch.
 inline PhiloxWords philoxWords(uint64_t seed, uint32_t stream, uint32_t counter, uint64_t index) {
   return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), counter, stream},
                     {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});

@@ -36,7 +36,7 @@ template <typename Use> void forEachRun(const ashlar_rt_tensor &tensor, const Pi
       return;
     }
   }
-  // A run are the last dims that are whole, and what there is of the one before.
+  // A run consists of the last dims that are complete, and the present part of the one before.
   uint32_t run = tensor.rank;
   while (run > firstDim && piece.size[run - 1] == tensor.global_shape[run - 1]) {
     --run;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a process does before anything else, and what it prints last.
+// The start of a process, before anything else, and its last output.
 
 #ifndef ASHLAR_RUNTIME_BASE_PROCESS_H
 #define ASHLAR_RUNTIME_BASE_PROCESS_H
@@ -16,7 +16,7 @@ void prepareProcess();
 // Prints "error: " and the message as one line on standard error, whatever file names in it hold.
 void printError(std::string message);
 
-// Writes out what standard output still holds. Returns false, after an error line, when not all could be written.
+// Flushes standard output. Returns false, after an error line, when not all could be written.
 bool finishOutput();
 
 } // namespace ashlar::rt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When what happened, for --trace: spans of time in memory that is there before the first one. And the one way in which time is taken for
+// The recorder of --trace: spans of time in memory that is reserved before the first one. And the one way in which time is taken for
 // --profile and --trace alike.
 
 #ifndef ASHLAR_RUNTIME_BASE_RECORDER_H
@@ -14,19 +14,19 @@
 
 namespace ashlar::rt {
 
-// What a span of time was spent on.
+// The kind of a span of time.
 enum class SpanKind : uint16_t {
   kStep,        // a step of the order, from its begin to its end
-  kProgram,     // a program: from when everything that it takes is there until what it sends is offered
+  kProgram,     // a program: from its last input until its outputs are offered
   kBatch,       // waiting for the next batch of the data, and putting it in its place
   kReceive,     // receive `index` of the program: from when it is asked for until it is there
-  kReclaim,     // send `index` of the program: waiting until the other side no longer needs what was sent from the slot before
+  kReclaim,     // send `index` of the program: waiting until the other side has read the slot's last message
   kSend,        // send `index` of the program: the moment in which it is offered
   kInstruction, // instruction `index` of the program
   kBeside       // instruction `index` of the program, a collective beside others: from its start on the thread beside to its end
 };
 
-// Times are those of nanoseconds() on this host.
+// Times are measured by nanoseconds() on this host.
 struct Span {
   int64_t begin, end;
   uint16_t kind;       // SpanKind
@@ -47,7 +47,7 @@ struct SpanRoom {
 // for by the first. Nothing is allocated but by reserve().
 class Recorder {
 public:
-  // Makes room for so many spans; what comes when there is none left is counted.
+  // Makes room for so many spans; later ones are counted as lost.
   void reserve(const SpanRoom &room);
 
   // Opens and closes the window.
@@ -55,8 +55,8 @@ public:
   void close() { isOpen = false; }
   bool records() const { return isOpen; }
 
-  // What spans are of from now on: step number `number` of those that are recorded, whose first micro-batch since the start is
-  // `firstMicroBatch`; and a micro-batch, counted since the start.
+  // Sets the step and the micro-batch of spans from now on: step number `number` of the recorded ones, whose first micro-batch since the
+  // start is `firstMicroBatch`; and a micro-batch, counted since the start.
   void setStep(uint64_t number, uint64_t firstMicroBatch);
   void setMicroBatch(uint64_t number) { microBatch = static_cast<uint32_t>(number - first); }
 
@@ -118,7 +118,7 @@ struct Stopwatch {
     }
   }
 
-  // Does something, notes how long it took, and returns what it returns.
+  // Runs an action, records its time, and returns its result.
   template <typename Action> auto time(Action &&action) const {
     if (!isOn()) {
       return action();

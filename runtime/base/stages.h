@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stages of a pipeline: a variant each, one behind the other in the image. A rank runs one of them but knows all, so that ranks need
-// not tell each other how large they are.
+// The stages of a pipeline: a variant each, one after the other in the image. A rank runs one of them but knows all, so that ranks need not
+// exchange their sizes.
 
 #ifndef ASHLAR_RUNTIME_BASE_STAGES_H
 #define ASHLAR_RUNTIME_BASE_STAGES_H
@@ -20,10 +20,10 @@ const ashlar_rt_program *findProgram(const ashlar_rt_variant &variant, const cha
 // Returns the number of slots of a variant, at least 1.
 uint64_t slotsOf(const ashlar_rt_variant &variant);
 
-// All stages of which `variant` is one, in order: it alone where there is no pipeline.
+// All stages of the pipeline of `variant`, in order: it alone where there is no pipeline.
 class Stages {
 public:
-  // Assumes that the variant stands among those of the other stages, as in an image, and that these outlive this.
+  // Assumes that the variant stands among the other stages, as in an image, and that these outlive this.
   explicit Stages(const ashlar_rt_variant &variant);
 
   // Number of stages, at least 1.

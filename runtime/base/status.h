@@ -13,7 +13,7 @@
 
 namespace ashlar::rt {
 
-// What kind of failure a status tells.
+// The kind of failure of a status.
 enum class StatusCode {
   kOk = 0,
   kInvalid = 1,     // the user's input cannot be right: command line, data, number of ranks

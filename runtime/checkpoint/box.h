@@ -26,7 +26,7 @@ struct Box {
 // `inFrom` of the one array and `inTo` of the other on. Stops at the first failure, and returns it. Example: rows 0 to 3 and rows 2 to 5 of
 // a 6 x 5 matrix have one run, use(10, 0, 10).
 template <typename Use> Status forEachCommonRun(const Box &from, const Box &to, Use &&use) {
-  std::array<int64_t, ASHLAR_RT_MAX_RANK> begin = {}, size = {}, at = {}; // `at`: in what is common
+  std::array<int64_t, ASHLAR_RT_MAX_RANK> begin = {}, size = {}, at = {}; // `at`: in the common part
   for (size_t dim = 0; dim < from.rank; ++dim) {
     begin[dim] = std::max(from.start[dim], to.start[dim]);
     size[dim] = std::min(from.start[dim] + from.size[dim], to.start[dim] + to.size[dim]) - begin[dim];
@@ -34,7 +34,7 @@ template <typename Use> Status forEachCommonRun(const Box &from, const Box &to, 
       return Status();
     }
   }
-  // A run are the last dims that are whole in both arrays, and what there is of the one before.
+  // A run consists of the last dims that are complete in both arrays, and the present part of the one before.
   size_t run = from.rank;
   int64_t count = 1;
   while (run > 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checksums of what a checkpoint holds: XXH64 of each 64 KiB, so that who reads a part verifies that part.
+// Checksums of a checkpoint: XXH64 of each 64 KiB, so that reading a part verifies only that part.
 
 #ifndef ASHLAR_RUNTIME_CHECKPOINT_CHECKSUMS_H
 #define ASHLAR_RUNTIME_CHECKPOINT_CHECKSUMS_H
@@ -13,7 +13,7 @@
 
 namespace ashlar::rt {
 
-// Bytes that one checksum is of; the last one of a piece is of what is left.
+// Bytes covered by one checksum; the last one of a piece covers the rest.
 constexpr size_t kChecksumBytes = size_t{64} << 10;
 
 // Returns the checksum of some bytes.

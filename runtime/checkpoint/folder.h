@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The folder that checkpoints lie in. What has the name of a checkpoint is complete: folders get it when all in them is on disk, and lose
-// it before anything in them is removed.
+// The folder of checkpoints. A folder with the name of a checkpoint is complete: it gets the name when all in it is on disk, and loses it
+// before anything in it is removed.
 
 #ifndef ASHLAR_RUNTIME_CHECKPOINT_FOLDER_H
 #define ASHLAR_RUNTIME_CHECKPOINT_FOLDER_H
@@ -15,7 +15,7 @@
 
 namespace ashlar::rt {
 
-// What the name of a checkpoint says: PREFIX-EPOCH_STEP. And how new it is, which the name does not say: a run that goes on from an earlier
+// The parts of a checkpoint's name: PREFIX-EPOCH_STEP. And its age, which the name does not have: a run that goes on from an earlier
 // checkpoint writes newer ones of steps that others have passed already.
 struct CheckpointName {
   std::string name, prefix;
@@ -26,8 +26,8 @@ struct CheckpointName {
 // Reads such a name, and no number. Returns false for any other.
 bool readCheckpointName(const std::string &name, CheckpointName &read);
 
-// Finds all checkpoints in the directory, whatever their prefix, the newest first: by number, those of one number by epoch and step. Those
-// without one come first, so that who looks for the newest meets them.
+// Finds all checkpoints in the directory, whatever their prefix, the newest first: by number, equal numbers by epoch and step. Checkpoints
+// without a number come first, so that a search for the newest meets them.
 Status listCheckpoints(const std::string &directory, std::vector<CheckpointName> &found);
 
 class CheckpointFolder {
@@ -43,28 +43,28 @@ public:
   std::string partial(const std::string &name) const;
   static std::string rankFile(uint64_t rank);
 
-  // Makes the directory where it is not there, locks it, and removes what an earlier run left unfinished in it.
+  // Makes the directory if it is missing, locks it, and removes unfinished checkpoints of earlier runs in it.
   Status prepare(FolderLock &lock) const;
 
   // Makes the folder that a checkpoint is written in.
   Status begin(const std::string &name) const;
 
-  // Writes the index of what lies in the partial folder, and gives the folder its name.
+  // Writes the index of the partial folder, and gives the folder its name.
   Status commit(const std::string &name, const CheckpointIndex &index) const;
 
   // Removes the partial folder.
   void discard(const std::string &name) const;
 
-  // Returns a number above those of all checkpoints in the directory.
+  // Returns a number above all checkpoints' in the directory.
   uint64_t nextNumber() const;
 
-  // Removes all but the newest `keep` checkpoints; 0: none. Those without a number, of which nobody can go on, are removed first.
+  // Removes all but the newest `keep` checkpoints; 0: none. Checkpoints without a number, from which nothing can resume, are removed first.
   Status removeOld(uint64_t keep) const;
 
   // Returns the names of the checkpoints of this prefix, the newest first.
   std::vector<std::string> list() const;
 
-  // Finds the newest checkpoint whose index and files are whole, "" when there is none. `passedOver` tells why newer ones are not.
+  // Finds the newest checkpoint whose index and files are complete, "" when there is none. `passedOver` has the reasons against newer ones.
   std::string findLatest(CheckpointIndex &index, std::vector<std::string> &passedOver) const;
 
 private:

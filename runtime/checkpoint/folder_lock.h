@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One run at a time writes checkpoints of one prefix into a folder. Two would remove each other's unfinished ones, and each other's older
-// ones for newer. The lock is one of the system, on a file .PREFIX.lock: it goes with the process that holds it, however that ends, and
-// what is left of the file then holds nobody up. On NFS the server keeps it, for the hosts that mount it with locks (docs/checkpoints.md).
+// ones for newer. The lock is one of the system, on a file .PREFIX.lock: it ends with the process that holds it, however that ends, and a
+// leftover file blocks nobody. On NFS the server keeps it, for the hosts that mount it with locks (docs/checkpoints.md).
 
 #ifndef ASHLAR_RUNTIME_CHECKPOINT_FOLDER_LOCK_H
 #define ASHLAR_RUNTIME_CHECKPOINT_FOLDER_LOCK_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// index.json: what a checkpoint holds, and where (docs/checkpoints.md).
+// index.json: the contents of a checkpoint, and their places (docs/checkpoints.md).
 
 #ifndef ASHLAR_RUNTIME_CHECKPOINT_INDEX_H
 #define ASHLAR_RUNTIME_CHECKPOINT_INDEX_H
@@ -80,8 +80,8 @@ std::string writeIndex(const CheckpointIndex &index);
 // Reads no more of the index of the checkpoint in `folder` than its number. Returns false where there is no index.
 bool readNumber(const std::string &folder, uint64_t &number);
 
-// Reads the index of the checkpoint in `folder`, and checks what can be checked without reading tensors: its checksum, that pieces make up
-// their tensors and lie in their files, and that the files are there and as long as they were.
+// Reads the index of the checkpoint in `folder`, and checks everything except the tensors' bytes: its checksum, that pieces make up their
+// tensors and lie in their files, and that the files have their old lengths.
 Status readIndex(const std::string &folder, CheckpointIndex &index);
 
 } // namespace ashlar::rt

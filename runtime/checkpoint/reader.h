@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Reads tensors from a checkpoint, however they were cut, or from files of weights of other tools: the one way in which they get into
-// memory. Files are mapped, so that only what is asked for is read; each 64 KiB with a checksum is verified before its first use.
+// memory. Files are mapped, so that only requested parts are read; each 64 KiB with a checksum is verified before its first use.
 
 #ifndef ASHLAR_RUNTIME_CHECKPOINT_READER_H
 #define ASHLAR_RUNTIME_CHECKPOINT_READER_H
@@ -27,26 +27,26 @@ public:
   // The files are not replaced by outputs from here on.
   Status openWeights(const std::string &fileOrFolder, const RenameRules &rules);
 
-  // Returns the folder, without slashes at its end, or the file of weights, and what is in it. Assumes that it was opened.
+  // Returns the folder, without slashes at its end, or the file of weights, and its contents. Assumes that it was opened.
   const std::string &folder() const { return path; }
   const CheckpointIndex &index() const { return contents; }
 
-  // Copies what `wanted` has of a tensor of the index to its array. Assumes that the rank is the tensor's.
+  // Copies the part of `wanted` in a tensor of the index to its array. Assumes that the rank is the tensor's.
   Status read(const CheckpointTensor &tensor, const Box &wanted, char *array);
 
-  // Calls use(from, to, count) for what `wanted` has of a tensor of the index: `count` elements, from element `to` of its array on. `from`
-  // need not be aligned. Assumes that the rank is the tensor's.
+  // Calls use(from, to, count) for each part of `wanted` in a tensor of the index: `count` elements, from element `to` of its array on.
+  // `from` need not be aligned. Assumes that the rank is the tensor's.
   using Use = std::function<void(const char *from, int64_t to, int64_t count)>;
   Status read(const CheckpointTensor &tensor, const Box &wanted, const Use &use);
 
   // Calls look(file) for each file.
   Status forEachFile(const std::function<void(const MappedFile &file)> &look);
 
-  // Verifies all pieces, and that the headers of the files say what the index does. Returns a line for each range of a file whose bytes are
-  // not those that were written, and for each file that cannot be read.
+  // Verifies all pieces, and the headers of the files against the index. Returns a line for each range of a file with changed bytes, and
+  // for each unreadable file.
   std::vector<std::string> verify();
 
-  // Fails when a file that was read from has changed since. What was read is then worth nothing.
+  // Fails when a file that was read from has changed since. The data read is then invalid.
   Status check() const;
 
   // Forgets the files. The index stays.
@@ -68,11 +68,11 @@ private:
   std::string placeOf(uint32_t number) const { return prefix + contents.files[number].name; }
   // The file of a number; opens it the first time.
   Status openFile(uint32_t number, const MappedFile *&mapped);
-  // Verifies the bytes [begin, end) of a piece, with those that share their checksums.
+  // Verifies the bytes [begin, end) of a piece, with the bytes that share their checksums.
   Status verifyRange(const CheckpointTensor &tensor, const CheckpointPiece &piece, uint64_t begin, uint64_t end);
   void verifyFile(uint32_t number, std::vector<std::string> &lines);
 
-  std::string path, prefix; // prefix: what stands before the names of files, with a slash at its end
+  std::string path, prefix; // prefix: of the names of files, with a slash at its end
   CheckpointIndex contents;
   std::vector<KeptFile> kept;
   std::vector<File> files;

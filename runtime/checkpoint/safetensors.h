@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The header of a safetensors file: 8 bytes of length, little endian, JSON that names tensors, types, shapes and places, and spaces.
-// Behind it lie the tensors, dense, row major, without gaps. The format is that of https://github.com/huggingface/safetensors.
+// The header of a safetensors file: 8 bytes of length, little endian, JSON that names tensors, types, shapes and places, and spaces. After
+// it lie the tensors, dense, row major, without gaps. The format is defined at https://github.com/huggingface/safetensors.
 
 #ifndef ASHLAR_RUNTIME_CHECKPOINT_SAFETENSORS_H
 #define ASHLAR_RUNTIME_CHECKPOINT_SAFETENSORS_H
@@ -36,8 +36,8 @@ struct SafetensorsHeader {
 // Returns the header of a file. Its length is a multiple of 64, so that tensors that follow each other at multiples of 64 are aligned.
 std::string writeSafetensorsHeader(const std::vector<StoredTensor> &tensors, const std::map<std::string, std::string> &metadata);
 
-// Reads the header from the beginning of a file of `size` bytes, of which `data` are at least those of the header. Refuses tensors that
-// overlap, leave gaps, or do not lie in the file; `path` is for the error.
+// Reads the header from the beginning of a file of `size` bytes; `data` has at least the header's bytes. Refuses tensors that overlap,
+// leave gaps, or do not lie in the file; `path` is for the error.
 Status readSafetensorsHeader(std::string_view data, uint64_t size, const std::string &path, SafetensorsHeader &header);
 
 // Returns the name that safetensors has for a type, like "F32", and the type of that name; 0 for one that the runtime does not have.

@@ -14,8 +14,8 @@
 
 namespace ashlar::rt {
 
-// Lists what a file holds, by the end of its name: .onnx the initializers of a model, .json the files of an index of Hugging Face
-// (model.safetensors.index.json), any other is safetensors. Files of the index are named as seen from the folder of `path`. Data are not
+// Lists the tensors of a file, by the end of its name: .onnx the initializers of a model, .json the files of an index of Hugging Face
+// (model.safetensors.index.json), any other is safetensors. Files of the index are named relative to the folder of `path`. Data are not
 // read.
 Status listWeights(const std::string &path, CheckpointIndex &index);
 
@@ -25,14 +25,14 @@ Status listInitializers(std::string_view model, const std::string &path, Checkpo
 // Sorts the tensors by name, and refuses two of one name.
 Status sortTensors(CheckpointIndex &index, const std::string &path);
 
-// Pairs of globs, FROM and TO. The first whose FROM matches the whole name of a tensor renames it: what the n-th `*` or `?` of FROM stood
-// for, as short as it can be from the left, takes the place of the n-th one of TO. Example: h.*.attn.*=layers.*.*.
+// Pairs of globs, FROM and TO. The first whose FROM matches the whole name of a tensor renames it: the n-th wildcard of TO is replaced by
+// the match of the n-th `*` or `?` of FROM, as short as possible from the left. Example: h.*.attn.*=layers.*.*.
 using RenameRules = std::vector<std::pair<std::string, std::string>>;
 
 // Returns the number of `*` and `?` in a glob.
 size_t countWildcards(std::string_view glob);
 
-// Returns whether the glob matches the whole text, and what its wildcards stand for. O(glob * text).
+// Returns whether the glob matches the whole text, and the matches of its wildcards. O(glob * text).
 bool matchGlob(std::string_view glob, std::string_view text, std::vector<std::string_view> &parts);
 
 // Renames the tensors of the index. Refuses a rule that matches none, and tensors that get one name. Assumes that no TO has more wildcards

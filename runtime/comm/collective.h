@@ -41,10 +41,10 @@ struct SyncSet {
 };
 
 // Memory for messages between hosts that are packed, unpacked or added up. All collectives of a communicator share it, since one runs at a
-// time: of its own, each would have as much as the largest.
+// time: with separate memory, each would have the size of the largest.
 class Staging {
 public:
-  // Grows to at least `bytes`. What data() returned before is no longer valid.
+  // Grows to at least `bytes`. Invalidates earlier results of data().
   void reserve(size_t bytes) { memory.resize(std::max(bytes, memory.size())); }
 
   // Returns the memory, and how much there is.
@@ -55,7 +55,7 @@ private:
   std::vector<char> memory;
 };
 
-// What a collective needs to know about its surroundings. Outlives it.
+// The surroundings of a collective. Outlives it.
 struct CollectiveContext {
   const Mesh *mesh = nullptr;
   const Place *place = nullptr;
@@ -77,7 +77,7 @@ public:
   // Does it once. All processes run the same collectives in the same order.
   virtual Status run() = 0;
 
-  // Returns what it waits with. Of the collectives with one channel only one may run at a time; null: it waits for nobody.
+  // Returns its channel, on which it waits. Of the collectives with one channel only one may run at a time; null: it waits for nobody.
   virtual const void *channel() const = 0;
 };
 

@@ -2,7 +2,7 @@
 //
 // One process' seat in the job: the arenas of its devices, and collectives with the other processes. Two ways to get one: as threads of
 // this process (runtime/comm/local, for tests), and as a process under mpirun or alone (runtime/comm/mpi). Both run the same collectives
-// over a window; only what connects processes that share no memory differs.
+// over a window; only the connection of processes without shared memory differs.
 
 #ifndef ASHLAR_RUNTIME_COMM_COMMUNICATOR_H
 #define ASHLAR_RUNTIME_COMM_COMMUNICATOR_H
@@ -39,7 +39,7 @@ public:
   Communicator(const Communicator &) = delete;
   Communicator &operator=(const Communicator &) = delete;
 
-  // This process, and how many there are, those of all stages.
+  // This process, and the number of processes in all stages.
   int rank() const { return place.rank; }
   int processes() const { return place.processes; }
 
@@ -67,12 +67,12 @@ public:
   // ProgressThread to run. `constants` of the image.
   Status prepare(const ashlar_rt_instr &instr, const uint8_t *constants, std::unique_ptr<Collective> &collective);
 
-  // Lay out what a program of this stage sends to another stage, or receives from one. Assumes checkTransfers().
+  // Lay out a transfer that a program of this stage sends or receives. Assumes checkTransfers().
   std::unique_ptr<SendingEnd> prepareSend(const ashlar_rt_transfer &transfer) const;
   std::unique_ptr<ReceivingEnd> prepareReceive(const ashlar_rt_transfer &transfer) const;
 
-  // Every process tells how it fares; all return the failure of the lowest rank that failed, shared and prefixed with that rank unless all
-  // failed alike, or ok. Waits for all; a failure of that is not shared.
+  // Every process contributes its status; all return the failure of the lowest rank that failed, shared and prefixed with that rank unless
+  // all failed alike, or ok. Waits for all; a failure of that is not shared.
   Status agree(const Status &mine);
 
   // Waits for all processes.
@@ -88,7 +88,8 @@ public:
   // Lets the ranks of this host that wait for this one know that it gets on, with files for instance.
   void noteProgress();
 
-  // Makes every rank of this host that waits, or comes to wait, give up. Returns whether this one is the first to, and so should say why.
+  // Makes every rank of this host that waits, or comes to wait, give up. Returns whether this one is the first to, and so should report
+  // why.
   bool giveUp();
 
   // Makes all ranks give up; may end this process too.

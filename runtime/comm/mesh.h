@@ -46,7 +46,7 @@ public:
     return deviceOfRank.empty() ? (process - firstRank()) * perProcess : deviceOfRank[static_cast<size_t>(process)];
   }
 
-  // Checks that the devices can be shared out among the processes as the variant says.
+  // Checks that the devices can be shared out among the processes as in the variant.
   Status check() const;
 
   // Coordinates of `device`, one an axis. Example: axes {2, 3}, device 4 -> {1, 1}.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A run of bytes that lie in several places: what one message carries of the tensors of a collective.
+// A run of bytes in several places: the content of one message from the tensors of a collective.
 
 #ifndef ASHLAR_RUNTIME_COMM_PIECES_H
 #define ASHLAR_RUNTIME_COMM_PIECES_H

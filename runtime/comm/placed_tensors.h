@@ -18,9 +18,9 @@ struct PlacedTensor {
   ashlar_rt_buffer out;
 };
 
-// Checks the instruction for a group of `members` and lists its tensors. Those of an all-reduce that lie side by side, before and after,
-// are one: what is between two of them, up to the boundary on which buffers start, belongs to nobody, and is added up with the rest.
-// Example: 40 bytes at 0 and 128 at 64, in place -> 192 bytes at 0.
+// Checks the instruction for a group of `members` and lists its tensors. Tensors of an all-reduce that are adjacent, before and after, are
+// one: the bytes between two of them, up to the alignment of buffers, belong to nobody, and are added up with the rest. Example: 40 bytes
+// at 0 and 128 at 64, in place -> 192 bytes at 0.
 Status placeTensors(const ashlar_rt_instr &instr, int members, std::vector<PlacedTensor> &tensors);
 
 // Returns the bytes of the inputs of all.

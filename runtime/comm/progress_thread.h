@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A thread that runs collectives while the thread that started them computes. It does one after the other, in the order in which they were
-// started, which is that of the program and so the same on every rank.
+// started, the order of the program, which is the same on every rank.
 
 #ifndef ASHLAR_RUNTIME_COMM_PROGRESS_THREAD_H
 #define ASHLAR_RUNTIME_COMM_PROGRESS_THREAD_H
@@ -15,7 +15,7 @@
 
 namespace ashlar::rt {
 
-// Makes the calling thread one beside those that compute: its naps are short, and it runs as soon as they are over.
+// Makes the calling thread one that overlaps computing threads: its naps are short, and it runs as soon as they are over.
 void runBeside();
 
 // One thread starts and waits. Nothing is allocated by either.
@@ -35,7 +35,7 @@ public:
   // fewer than `most` are neither done nor waited for.
   uint64_t start(Collective &collective, const Stopwatch &watch);
 
-  // Waits until number `number` and all before it are done; fails when one of them failed. What is started later is then left out.
+  // Waits until number `number` and all before it are done; fails when one of them failed. Collectives started later are then dropped.
   Status wait(uint64_t number);
 
   // Waits for all.

@@ -24,9 +24,9 @@ public:
   // Chooses the kernels. Refuses unknown types and reductions.
   static Status create(uint32_t dtype, uint32_t reduction, Reducer &reducer);
 
-  // Reduces `bytes` bytes that start `inputOffset` after each of the inputs into those `outputOffset` after each of the outputs; every
-  // output gets the whole result. The bytes of an output may be those of an input (same address); other overlaps are not allowed.
-  // Assumes 1 <= numInputs, 1 <= numOutputs. Allocates nothing.
+  // Reduces `bytes` bytes that start `inputOffset` after each of the inputs into the bytes `outputOffset` after each of the outputs; every
+  // output gets the whole result. The bytes of an output may be an input's (same address); other overlaps are not allowed. Assumes 1 <=
+  // numInputs, 1 <= numOutputs. Allocates nothing.
   void run(const char *const *inputs, size_t numInputs, size_t inputOffset, char *const *outputs, size_t numOutputs, size_t outputOffset,
            size_t bytes) const;
 

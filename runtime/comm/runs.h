@@ -15,7 +15,7 @@ struct Run {
   int64_t begin = 0, end = 0; // the elements of the tensor in it; none where end <= begin
 };
 
-// Returns the run of the member with a coordinate in its group. `runs` are those of the halo that devices have, or that they get.
+// Returns the run of the member with a coordinate in its group. `runs` are the halo's runs before it, or after it.
 Run runAt(const ashlar_rt_halo &halo, uint32_t numAxes, const ashlar_rt_runs &runs, int coordinate);
 
 // Returns how many elements a buffer has along the dim.

@@ -21,7 +21,7 @@ namespace ashlar::rt {
 // bytes, and that nothing else is received.
 Status checkTransfers(const Stages &stages);
 
-// Returns {stage, channel} of all that the programs of a variant send, sorted: what its processes have channels for in the window.
+// Returns {stage, channel} of all sends of a variant's programs, sorted: the channels of its processes in the window.
 std::vector<std::pair<uint32_t, uint32_t>> sentChannels(const ashlar_rt_variant &variant);
 
 // Returns where a buffer in a slot lies in the arena.
@@ -32,10 +32,10 @@ class SendingEnd {
 public:
   virtual ~SendingEnd() = default;
 
-  // Waits until the other side no longer needs what was sent from the slot last, if anything was.
+  // Waits until the other side no longer needs the last message from the slot, if there was one.
   virtual Status reclaim(uint64_t slot) = 0;
 
-  // Offers what the slot holds, as the next message. Assumes that the slot was reclaimed since it was offered before.
+  // Offers the content of the slot as the next message. Assumes that the slot was reclaimed since it was offered before.
   virtual Status offer(uint64_t slot) = 0;
 };
 
@@ -44,11 +44,11 @@ class ReceivingEnd {
 public:
   virtual ~ReceivingEnd() = default;
 
-  // Waits for the next message, which is of that micro-batch since the start, and puts it into the micro-batch's slot.
+  // Waits for the next message, the one of that micro-batch since the start, and puts it into the micro-batch's slot.
   virtual Status receive(uint64_t microBatch) = 0;
 };
 
-// Lay out one end. `variant` is that of this rank, and was checked; what is referred to outlives the end.
+// Lay out one end. `variant` is this rank's, and was checked; referenced objects outlive the end.
 std::unique_ptr<SendingEnd> createSendingEnd(const CollectiveContext &context, const ashlar_rt_variant &variant,
                                              const ashlar_rt_transfer &transfer);
 std::unique_ptr<ReceivingEnd> createReceivingEnd(const CollectiveContext &context, const ashlar_rt_variant &variant,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What carries bytes between processes that share no memory. One implementation: MPI (runtime/comm/mpi).
+// The transport of bytes between processes that share no memory. One implementation: MPI (runtime/comm/mpi).
 
 #ifndef ASHLAR_RUNTIME_COMM_TRANSPORT_H
 #define ASHLAR_RUNTIME_COMM_TRANSPORT_H
@@ -45,7 +45,8 @@ public:
   // Gathers `bytes` from each rank: rank r's lie at `all` + r * bytes. Every rank calls it.
   virtual Status allGather(const void *mine, size_t bytes, void *all) = 0;
 
-  // Tells the ranks of other hosts that this one waits for `rank` on its own host, -1: no longer. `speaks`: and says so to the user.
+  // Reports to the ranks of other hosts that this one waits for `rank` on its own host, -1: no longer. `speaks`: and reports it to the
+  // user.
   virtual void tellWait(int rank, bool speaks) = 0;
 
   // Calls `check` several times a second while it waits, and ends the wait with an error that this returns. An empty one: no longer.

@@ -36,7 +36,7 @@ void copyView(const char *from, const View &source, char *to, const View &target
 // Fills the bytes [begin, end) of the view of `to` with zeros, counted along the view.
 void zeroView(char *to, const View &view, size_t begin, size_t end);
 
-// What one member of a group sends to another, for the collectives that only move bytes.
+// The transfer from one member of a group to another, for the collectives that only move bytes.
 struct Movement {
   int source; // coordinate in the group
   int target;
@@ -58,7 +58,7 @@ public:
   bool reduces() const { return isReduction; }
 
   // The views of `out` of device `target` that nobody fills, and so must be filled with zeros: all of it, of a permute in which nobody
-  // sends to the device; of a halo what lies outside of the tensor.
+  // sends to the device; of a halo the parts outside of the tensor.
   std::vector<View> zeroed(int target) const;
 
   // All movements with the given source and target coordinates; at most one. Assumes !reduces() and a kind that communicates, or a slice.
@@ -75,7 +75,7 @@ private:
   // The elements [begin, begin + count) along `split_dim` of a tensor whose dims are `shape`.
   View run(const std::vector<int64_t> &dims, int64_t begin, int64_t count) const;
 
-  // What a halo moves.
+  // The transfer of a halo.
   bool haloMovement(int source, int target, Movement &result) const;
 
   // Checks the runs of a halo and computes the dims of `out`.

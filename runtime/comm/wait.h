@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Waiting for a counter in the window: spin a little while every rank has a core to itself, then yield; give up when a rank has aborted,
-// died, or does not come. Who waits long says for whom, so that a rank that was stopped is found.
+// died, or does not come. A rank that waits long reports for whom, so that a stopped rank is found.
 
 #ifndef ASHLAR_RUNTIME_COMM_WAIT_H
 #define ASHLAR_RUNTIME_COMM_WAIT_H
@@ -16,7 +16,7 @@ namespace ashlar::rt {
 class Transport;
 struct Place;
 
-// A rank that waits says so after patienceSeconds(), and ends the job after so many times that.
+// A rank that waits reports it after patienceSeconds(), and ends the job after so many times that.
 constexpr double kEndAfter = 4;
 
 // By how much longer a rank waits for one of another host than for one of its own: who shares its host knows better whom all wait for.
@@ -28,7 +28,7 @@ constexpr double kSecondsPerPeerCheck = 0.2;
 // Returns the first process of the window's host, counted on the host, that ended or closed the window; -1 when all are there.
 int deadProcess(const Window &window);
 
-// What a rank prints that has waited `waited` seconds for `whom`, and will wait for `atMost`; and what it ends with.
+// The line of a rank that has waited `waited` seconds for `whom`, and will wait for `atMost`; and its error at the end.
 std::string waitingLine(const std::string &whom, double waited, double atMost);
 Status stuckStatus(const std::string &whom, double waited);
 
@@ -45,7 +45,7 @@ public:
   Waiter(Window &window, const Place &place, Transport *transport, bool oversubscribed)
       : window(&window), place(&place), transport(transport), spins(oversubscribed ? 0 : kSpins) {}
 
-  // Returns one for a thread beside those that compute: it naps between two looks.
+  // Returns one for a thread that overlaps computing threads: it naps between two checks.
   Waiter napping() const {
     Waiter result = *this;
     result.spins = 0;
@@ -55,8 +55,8 @@ public:
 
   bool naps() const { return isBeside; }
 
-  // Returns once `counter`, which is that of `process`, counted on the host, is >= `value`; fails when the job is being aborted or the
-  // process does not come.
+  // Returns once `counter` of `process`, counted on the host, is >= `value`; fails when the job is being aborted or the process does not
+  // come.
   Status wait(const std::atomic<uint64_t> &counter, uint64_t value, int process) const {
     for (int spin = 0; counter.load(std::memory_order_acquire) < value; ++spin) {
       if (spin >= spins) {
@@ -78,8 +78,8 @@ public:
   void noteWait(int rank) const;
 
 private:
-  // Makes all ranks of the host give up because a process of it, counted on the host, ended. The first one says so, unless that one closed
-  // the window: then it had something to say itself.
+  // Makes all ranks of the host give up because a process of it, counted on the host, ended. The first one reports it, unless that one
+  // closed the window: then it reported its own error.
   Status giveUpOn(int process) const;
 
   static constexpr int kSpins = 4000; // some 50 us: longer than any collective takes when the peer is running
@@ -94,10 +94,10 @@ private:
   const Place *place = nullptr;
   Transport *transport = nullptr;
   int spins = 0;
-  bool isBeside = false; // of a thread beside those that compute
+  bool isBeside = false; // of a thread that overlaps computing threads
 };
 
-// How long a thread naps between two looks: one beside those that compute, whose core it is; and one that has nothing else to do.
+// The length of a nap between two checks: of a thread that overlaps a computing one, which owns the core; and of an idle one.
 constexpr long kNapBesideNs = 100 * 1000;
 constexpr long kNapNs = 20 * 1000;
 

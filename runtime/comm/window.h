@@ -6,8 +6,8 @@
 //   header | presences: one a process | reports: one a process | lines: [set][process] | slots: [set][parity][process] |
 //   channels: [process][channel that it sends on] | arenas: [process][device of the process]
 //
-// A *set* is a distinct set of mesh axes that some collective runs over; set 0 is all processes of the host. "Process" counts the
-// processes of this host here. Those of different pipeline stages have arenas of different sizes.
+// A *set* is a distinct set of mesh axes that some collective runs over; set 0 is all processes of the host. "Process" counts the processes
+// of this host here. Processes of different pipeline stages have arenas of different sizes.
 
 #ifndef ASHLAR_RUNTIME_COMM_WINDOW_H
 #define ASHLAR_RUNTIME_COMM_WINDOW_H
@@ -26,7 +26,7 @@ namespace ashlar::rt {
 // Payloads up to this size share the cache line of the slot's counter, so that one line carries the message and its arrival.
 constexpr size_t kLinePayload = 56;
 
-// How many parts of what size a window has.
+// The numbers and sizes of the parts of a window.
 struct WindowShape {
   int processes = 1;
   int devicesPerProcess = 1;
@@ -35,12 +35,12 @@ struct WindowShape {
   std::vector<uint64_t> arenaBytes; // of a device of each process; empty: none
 };
 
-// Values of WindowHeader::aborted: a rank gave up and says why; a rank ended, or did not come, and nobody has said so yet.
+// Values of WindowHeader::aborted: a rank gave up and reports why; a rank ended, or did not come, and nobody has reported it yet.
 constexpr int32_t kGaveUp = 1;
 constexpr int32_t kPeerDied = 2;
 constexpr int32_t kPeerStuck = 3;
 
-// What a process runs.
+// The program of a process.
 struct ProgramIdentity {
   uint64_t hash;
   char variant[24]; // its name
@@ -51,7 +51,7 @@ struct WindowHeader {
   ProgramIdentity program;      // of the creator
   uint64_t bytes;               // of the whole window
   std::atomic<int32_t> aborted; // not 0: some rank gave up; stop waiting
-  std::atomic<int32_t> noted;   // not 0: some rank said whom it waits for
+  std::atomic<int32_t> noted;   // not 0: some rank reported its wait
 };
 
 // Whether a process is there, by a robust mutex that it holds while it lives: the kernel notices its end, whatever namespaces the processes
@@ -72,13 +72,13 @@ struct alignas(64) WindowLine {
   std::atomic<uint64_t> count;
 };
 
-// What the two sides of a channel between stages tell each other.
+// The counters of the two sides of a channel between stages.
 struct WindowChannel {
   WindowLine sent;     // messages that are there; written by the sender
   WindowLine received; // messages that the receiver has copied, and so the sender may overwrite
 };
 
-// What a process tells the others when they agree on success or failure.
+// The report of a process when all agree on success or failure.
 struct WindowReport {
   int32_t code;
   char message[1020];
@@ -90,15 +90,15 @@ public:
   // Takes over a mapping of bytes(shape) bytes.
   Window(const WindowShape &shape, Mapping mapping);
 
-  // Tells the others that the process that called enter() ended in good order.
+  // Marks the process that called enter() as ended in good order.
   ~Window();
   Window(const Window &) = delete;
   Window &operator=(const Window &) = delete;
 
-  // Prepares what processes wait on. The creator calls it before anybody else has the window.
+  // Prepares the counters that processes wait on. The creator calls it before anybody else has the window.
   void prepare();
 
-  // Tells the others that `process`, which is the calling one, is there. They notice when its main thread ends: that one has to call it.
+  // Marks `process`, the calling one, as present. The others notice when its main thread ends: that one has to call it.
   void enter(int process);
 
   // Whether `process` was there and has ended, or closed the window; and whether it ended without closing it.
@@ -108,7 +108,7 @@ public:
   // Bytes that a window of the shape takes.
   static size_t bytes(const WindowShape &shape);
 
-  // The channel with that number among those that `process` sends on.
+  // The channel with that number among the channels on which `process` sends.
   WindowChannel &channel(int process, int number) const;
 
   // Offset of the arenas of `process`; everything before arenasOffset(0) is the control part.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be said of data without reading all of it, so that ranks on several hosts notice when theirs differ.
+// Facts on data that are cheap to find, so that ranks on several hosts notice when their data differ.
 
 #ifndef ASHLAR_RUNTIME_DATA_DATA_FACTS_H
 #define ASHLAR_RUNTIME_DATA_DATA_FACTS_H

@@ -44,7 +44,7 @@ public:
   // samples().
   virtual const void *read(size_t column, uint64_t sample) = 0;
 
-  // Fails when what read() has returned cannot be trusted: a file was changed meanwhile. May be called beside read().
+  // Fails when results of read() cannot be trusted: a file was changed meanwhile. May be called concurrently with read().
   virtual Status check() const { return Status(); }
 };
 

@@ -16,8 +16,8 @@
 namespace ashlar::rt {
 
 // Converts `count` elements from `from` to `to` as to = from * scale + shift, computed in f64 when either side is wider than f32, else in
-// f32; to f16 and bf16 it rounds once more. Conversion to an integer rounds towards zero, and to the nearest it can hold; to bool it tells
-// whether the value is not 0. The types are ashlar_rt_dtypes. Does not allocate.
+// f32; to f16 and bf16 it rounds once more. Conversion to an integer rounds towards zero, and saturates; to bool it is the test value != 0.
+// The types are ashlar_rt_dtypes. Does not allocate.
 void convertElements(uint32_t fromType, const void *from, uint32_t toType, void *to, int64_t count, double scale, double shift);
 
 } // namespace ashlar::rt

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The loops over images: taking a window out of one, resizing it. T, float or double, is what is computed in. Nothing here allocates.
+// The loops over images: taking a window out of one, resizing it. T, float or double, is the type of the computation. Nothing here
+// allocates.
 
 #ifndef ASHLAR_RUNTIME_DATA_IMAGE_KERNELS_H
 #define ASHLAR_RUNTIME_DATA_IMAGE_KERNELS_H
@@ -14,7 +15,7 @@
 namespace ashlar::rt {
 
 // The order of the elements of an image in memory: planes x height x width x inner. Channels are planes or inner. Other samples have one
-// row, or as many as they have of what stands for rows: element-wise work does not mind.
+// row, or as many as their leading dims have: element-wise work does not mind.
 struct Grid {
   int64_t planes = 1, height = 1, width = 1, inner = 1;
 

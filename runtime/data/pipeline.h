@@ -17,7 +17,7 @@
 
 namespace ashlar::rt {
 
-// What a pipeline is built from. The ABI structs must outlive the pipeline.
+// The parts of a pipeline. The ABI structs must outlive the pipeline.
 struct PipelineOptions {
   const ashlar_rt_training *training = nullptr;
   const ashlar_rt_variant *variant = nullptr; // axes and tensors
@@ -59,14 +59,13 @@ public:
   // Opens the data set, checks that it fits the tensors, and begins to prepare the batches of epoch 0.
   static Status create(const PipelineOptions &options, Pipeline &pipeline);
 
-  // Returns the batches of one epoch: repeat x (samples / global batch), all those of a step or none. Of the evaluation split: as many as
-  // hold all samples.
+  // Returns the batches of one epoch: repeat x (samples / global batch), in whole steps. Of the evaluation split: enough for all samples.
   uint64_t stepsPerEpoch() const;
 
   // Returns the number of samples of the split.
   uint64_t samples() const;
 
-  // Returns what the split is told from others by.
+  // Returns the facts that identify the split.
   const DataFacts &facts() const;
 
   // Returns the number of features that go to inputs of the variant, and for each the index of its tensor in the variant and the bytes of a

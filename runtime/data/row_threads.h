@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Threads that share the rows of a batch. Unlike those that compute, they never spin: the cores belong to the step.
+// Threads that share the rows of a batch. Unlike computing threads, they never spin: the cores belong to the step.
 
 #ifndef ASHLAR_RUNTIME_DATA_ROW_THREADS_H
 #define ASHLAR_RUNTIME_DATA_ROW_THREADS_H

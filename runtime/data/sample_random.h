@@ -12,14 +12,14 @@
 
 namespace ashlar::rt {
 
-// The counter of Philox has 32 bits; what a longer pass has beyond them goes into the key.
+// The counter of Philox has 32 bits; the higher bits of a longer pass go into the key.
 inline uint64_t keyOfPass(uint64_t seed, uint64_t pass) {
   return seed + (pass >> 32) * 0x9e3779b97f4a7c15;
 }
 
 // Which sample, when.
 struct SampleRandom {
-  bool isTraining = false; // false: random transforms do what docs/data.md says of evaluation
+  bool isTraining = false; // false: random transforms as in evaluation (docs/data.md)
   uint64_t seed = 0, pass = 0, sample = 0;
 
   // Returns the random words of the feature's transform `number`, from 0 on.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The steps of a chain of transforms. The first one takes elements out of the sample as it is in the data set, in the order in which they
-// are wanted in the end, so hwc2chw is no step; what scales and shifts is part of the step ahead of it, as far as there is one.
+// The steps of a chain of transforms. The first one takes elements out of the sample of the data set, in their final order, so hwc2chw is
+// no step; scales and shifts are part of the step before them, if there is one.
 
 #ifndef ASHLAR_RUNTIME_DATA_SAMPLE_STEPS_H
 #define ASHLAR_RUNTIME_DATA_SAMPLE_STEPS_H
@@ -14,7 +14,7 @@
 
 namespace ashlar::rt {
 
-// A random crop or flip, one of those that make up a window.
+// A random crop or flip, one of the moves of a window.
 struct WindowMove {
   uint32_t number = 0; // of the transform: it has random numbers of its own
   bool isFlip = false;
@@ -22,7 +22,7 @@ struct WindowMove {
   int64_t height = 0, width = 0, padding = 0; // of a crop
 };
 
-// What a step does, before its channels are mapped.
+// The kind of a step, before its channels are mapped.
 enum class StepKind { kWindow, kResize, kCast, kOneHot };
 
 // One step, as it is put together.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The transforms of a feature, made ready once: shapes checked, scales and shifts folded into the step ahead of them, tables of resizing
+// The transforms of a feature, prepared once: shapes checked, scales and shifts folded into the step before them, tables of resizing
 // computed, memory taken. Then a sample goes through it without allocation.
 
 #ifndef ASHLAR_RUNTIME_DATA_TRANSFORM_CHAIN_H
@@ -20,7 +20,7 @@ class SampleSteps;
 class TransformChain {
 public:
   // Makes the chain of `count` transforms for samples of `column` that go to elements of type `to`. Errors name the column, the transform
-  // and what does not fit.
+  // and the misfit.
   static Status create(const Column &column, const ashlar_rt_transform *transforms, uint32_t count, uint32_t to, TransformChain &chain);
 
   // Returns the shape of a result.
@@ -34,7 +34,7 @@ public:
   // Returns the type of results, in which the chain computes: f64 where column or result are f64, i32 or i64, else f32.
   uint32_t computed() const { return computedType; }
 
-  // Writes what becomes of a sample: as many elements of computed() as shape() has. Assumes that the chain is not plain.
+  // Writes the transformed sample: as many elements of computed() as shape() has. Assumes that the chain is not plain.
   void run(const void *sample, const SampleRandom &random, void *to) const;
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A shared library that is loaded when an executable starts: the executable also starts where it is absent, and says so.
+// A shared library that is loaded when an executable starts: the executable also starts where it is absent, and reports it.
 
 #ifndef ASHLAR_RUNTIME_DEVICE_LIBRARY_H
 #define ASHLAR_RUNTIME_DEVICE_LIBRARY_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the programs of one variant on the devices of this process. What a target does differently is behind this interface; everything is
+// Runs the programs of one variant on the devices of this process. Differences between targets are behind this interface; everything is
 // laid out when it is made, so that a run is a tight loop over resolved steps that allocates nothing.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_EXECUTOR_H
@@ -25,9 +25,9 @@ namespace ashlar::rt {
 // How an executor runs its programs.
 struct ExecutorOptions {
   bool profile = false;         // measure every instruction
-  bool checkNumerics = false;   // look for NaN in what every instruction wrote
+  bool checkNumerics = false;   // check the results of every instruction for NaN
   bool graph = true;            // cuda: capture a program when it is run again, and replay it
-  Recorder *recorder = nullptr; // what a run does is recorded here; null: nowhere
+  Recorder *recorder = nullptr; // records the spans of runs; null: none
 };
 
 // Notes that an executor keeps of tensors, and bytes of one.
@@ -48,7 +48,7 @@ public:
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
-  // What the profile calls an instruction.
+  // The name of an instruction in the profile.
   virtual std::string label(size_t instr) const { return source.instrs[instr].name; }
 
   // Add to `waits` that it waits for a message of another stage, or until the other stage has one, and return where.
@@ -57,9 +57,9 @@ public:
 
   const ashlar_rt_program &source;
   std::vector<double> seconds; // by instruction; only when profiling
-  // By instruction, only when profiling: of a collective that runs beside others the time from its start to its end.
+  // By instruction, only when profiling: of an asynchronous collective the time from its start to its end.
   std::vector<double> besideSeconds;
-  // What it waited for before it ran: messages of other stages, and their use of what it sent. Only when profiling.
+  // Its waits before it ran: for messages of other stages, and for their reads of its own. Only when profiling.
   std::vector<Waited> waits;
   uint64_t runs = 0;
 };
@@ -83,7 +83,7 @@ public:
   // Seconds that prefetch() has waited so far, for the devices or for the pipeline.
   double waitedSeconds = 0;
 
-  // Whether every next() takes the first batch, so that a step is measured without what prepares and brings batches.
+  // Whether every next() takes the first batch, so that a step is measured without the preparation and transport of batches.
   bool repeats = false;
 };
 
@@ -115,8 +115,8 @@ public:
   // works on. The devices may still be at it on return.
   virtual Status run(Program &program, uint64_t microBatch = 0) = 0;
 
-  // With a recorder: to be called before the first run, for a window of so many runs of programs; before the window is opened, and after it
-  // was closed. Where the host does not know when a program runs, its times are told at the end.
+  // With a recorder: called before the first run, for a window of so many runs of programs; before the window is opened, and after it was
+  // closed. Where the host does not know the times of programs, they are recorded at the end.
   virtual Status reserveTrace(size_t runs) { return Status(); }
   virtual Status beginTrace() { return Status(); }
   virtual Status endTrace() { return Status(); }
@@ -131,12 +131,12 @@ public:
   // Waits until the devices have done everything.
   virtual Status wait() { return Status(); }
 
-  // Calls fill(data) with the bytes of a tensor on this process' device number `device`, to be written; of a tensor in a slot, in that of
-  // the micro-batch.
+  // Calls fill(data) with the bytes of a tensor on this process' device number `device`, to be written; of a tensor in a slot, in the
+  // micro-batch's slot.
   virtual Status write(const ashlar_rt_tensor &tensor, int device, const std::function<void(char *data)> &fill,
                        uint64_t microBatch = 0) = 0;
 
-  // Reads the bytes of a tensor of this process' device number `device`; of a tensor in a slot, in that of the micro-batch.
+  // Reads the bytes of a tensor of this process' device number `device`; of a tensor in a slot, in the micro-batch's slot.
   virtual Status read(const ashlar_rt_tensor &tensor, int device, void *data, uint64_t microBatch = 0) = 0;
 
   // Notes a tensor of at most kNoteBytes of this process' first device, as the runs so far leave it, at one of kNotes places, without
@@ -153,8 +153,7 @@ public:
   // Runs the program `count` times, after runs to warm up, and measures each.
   virtual Status benchmark(Program &program, uint64_t count, Benchmark &result);
 
-  // Returns what this process has on its device, or on the cpu itself, by the names that --plan gives; `batchBytes`: what its pipelines
-  // hold.
+  // Returns the memory of this process on its device, or on the cpu itself, by the names of --plan; `batchBytes`: bytes of its pipelines.
   virtual std::vector<HeldPart> held(uint64_t batchBytes) const = 0;
 
   // Fails when that is more than the program was compiled for.
@@ -163,17 +162,17 @@ public:
   // Waits for the devices and lets go of the other ranks, which may end from now on. To be called when the job went well.
   virtual Status close() { return Status(); }
 
-  // Whether what it holds may never finish after a failure: the process then has to end without destroying it.
+  // Whether its work may never finish after a failure: the process then has to end without destroying it.
   virtual bool mayHang() const { return false; }
 
-  // Returns how the time to start was spent: "driver 20.1 ms, module 3.0 ms"; "" when there is nothing to tell.
+  // Returns the parts of the time to start: "driver 20.1 ms, module 3.0 ms"; "" when there are none.
   virtual std::string startTimes() const { return ""; }
 
   // Returns where the time of each program went (profile.h), `all` of it. Assumes that they were profiled.
   std::string profile(bool all) const;
 
 protected:
-  // Keeps what all executors work with, after checking that what the image names lies where it may. All arguments outlive the executor.
+  // Sets up the common part of all executors, after checking the places of everything in the image. All arguments outlive the executor.
   Status setUp(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, const ExecutorOptions &options);
 
   // Checks that the buffers of an instruction lie in the arena, a slot and the constants.
@@ -194,7 +193,7 @@ protected:
   std::deque<std::unique_ptr<Program>> programs;
 };
 
-// What an executor is made of. What is referred to outlives the executor.
+// The parts of an executor. Referenced objects outlive the executor.
 struct ExecutorParts {
   const ashlar_rt_image &image;
   const ashlar_rt_variant &variant;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The order in which the stages of a pipeline put runs and messages on their devices, where a message occupies both sides until it is done:
-// NCCL's sends and receives, unlike the counters of a window. Every rank works out the same order of all runs and messages of a step, from
-// the tables of all stages, and puts what is its own on its device in that order. Pure arithmetic: no device, no library.
+// NCCL's sends and receives, unlike the counters of a window. Every rank computes the same order of all runs and messages of a step, from
+// the tables of all stages, and puts its own part on its device in that order. Pure arithmetic: no device, no library.
 //
-// What comes before what: the runs of a stage, in its order; a run before what it sends, and what it receives before it; whatever ran on
-// the bytes where a message goes before the message; a message before its sender's next run on the slot that it left from. A linear order
-// of all that exists whenever the stages would end without a bound on time: the one in which the compiler saw them end
-// (passes/stage/schedule.h) is one.
+// The constraints: the runs of a stage are in its order; a run comes before its sends, and after its receives; earlier runs on the target
+// bytes of a message come before the message; a message comes before its sender's next run on its slot. A linear order exists whenever the
+// stages would end without a bound on time: the one in which the compiler saw them end (passes/stage/schedule.h) is one.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_MESSAGE_ORDER_H
 #define ASHLAR_RUNTIME_EXECUTE_MESSAGE_ORDER_H
@@ -30,7 +29,7 @@ struct MessageEnd {
   uint64_t number = 0; // the place of the message among all runs and messages of the step, the same on both sides
 };
 
-// A run of a step, and the ends that a rank puts on its device ahead of it; and, of the last run, behind it.
+// A run of a step, and the ends that a rank puts on its device before it; for the last run, also after it.
 struct IssuedRun {
   uint32_t program, microBatch;
   std::vector<MessageEnd> before, after;
@@ -39,13 +38,13 @@ struct IssuedRun {
 // Whether a program reads or writes bytes of a tensor that lies in a slot.
 bool touches(const ashlar_rt_program &program, const ashlar_rt_tensor &tensor);
 
-// Returns the step of one stage: runs[s] is what stage s runs in it, in its order, where it counts micro-batches from 0 on. Assumes
+// Returns the step of one stage: runs[s] are the runs of stage s in it, in its order, where it counts micro-batches from 0 on. Assumes
 // checkTransfers(). Fails when the sides of a channel run another number of times, or the stages would wait for each other. Linear in the
 // number of runs and messages of all stages, up to a logarithm.
 Status orderMessages(const Stages &stages, const std::vector<std::vector<ashlar_rt_run>> &runs, uint32_t stage,
                      std::vector<IssuedRun> &order);
 
-// Returns what each stage runs in a training step of so many micro-batches; nothing where a variant has no order.
+// Returns the runs of each stage in a training step of so many micro-batches; nothing where a variant has no order.
 Status runsOfStep(const Stages &stages, uint64_t microBatches, std::vector<std::vector<ashlar_rt_run>> &runs);
 
 } // namespace ashlar::rt

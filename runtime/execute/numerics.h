@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Where numbers are that are not finite: --check-numerics, and what is saved.
+// Checks for numbers that are not finite: --check-numerics, and checkpoints.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_NUMERICS_H
 #define ASHLAR_RUNTIME_EXECUTE_NUMERICS_H
@@ -21,7 +21,7 @@ int64_t findNan(uint32_t dtype, const void *data, size_t bytes);
 // Returns the index of the first element that is infinite or NaN; -1 when there is none, or the type has neither.
 int64_t findNonfinite(uint32_t dtype, const void *data, size_t bytes);
 
-// Looks through what an instruction wrote, right after it ran, and fails naming the first NaN. `load` returns the bytes of a buffer on the
+// Checks the results of an instruction, right after it ran, and fails naming the first NaN. `load` returns the bytes of a buffer on the
 // host, or null after it put a failure into the status.
 Status checkNumerics(const Program &program, size_t instr, int device,
                      const std::function<const void *(const ashlar_rt_buffer &buffer, Status &status)> &load);

@@ -11,8 +11,8 @@
 
 namespace ashlar::rt {
 
-// Walks over the runs of one step after the other. Example: runs a0 b0 c0, of which [0, 2) are done twice with stride 1 and [2, 3) once
-// -> a0 b0 a1 b1 c0.
+// Walks over the runs of one step after the other. Example: runs a0 b0 c0, where [0, 2) repeats twice with stride 1 and [2, 3) once -> a0
+// b0 a1 b1 c0.
 class StepOrder {
 public:
   // Nothing to run until set.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What --profile prints of a program: where its time went, by kind of instruction, by module of the model, by instruction.
+// The output of --profile on a program: its time by kind of instruction, by module of the model, by instruction.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_PROFILE_H
 #define ASHLAR_RUNTIME_EXECUTE_PROFILE_H
@@ -9,9 +9,9 @@
 
 namespace ashlar::rt {
 
-// Returns the tables of a program, which was profiled, on `devices` devices of this process; "" when it never ran. Modules with less than
-// 1 % of the time and instructions behind the 20 most expensive are in it only if `all`. Last comes how much of the time of collectives
-// that run beside others was hidden, beside what the schedule expects.
+// Returns the tables of a program, which was profiled, on `devices` devices of this process; "" when it never ran. Modules with less than 1
+// % of the time and instructions after the 20 most expensive are in it only if `all`. The last line has the overlapped part of the time of
+// asynchronous collectives, with the predicted one.
 std::string profileText(const Program &program, int devices, bool all);
 
 } // namespace ashlar::rt

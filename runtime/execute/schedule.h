@@ -22,8 +22,8 @@ struct Placement {
 };
 
 // Returns the placement of every instruction. The program ends when the last of both streams is done. Example: kernel writes a; all-reduce
-// of a; kernel that does not touch a; kernel that reads a -> the collective waits for 0, the last kernel for 1. Two instructions that
-// only read what they share need no order: a kernel and a collective may read one buffer at the same time.
+// of a; kernel that does not touch a; kernel that reads a -> the collective waits for 0, the last kernel for 1. Two instructions that only
+// read shared bytes need no order: a kernel and a collective may read one buffer at the same time.
 std::vector<Placement> schedule(const ashlar_rt_program &program, const std::vector<bool> &communicates);
 
 } // namespace ashlar::rt

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs that work on a slot, which one is told when they run: what their instructions are for one of them.
+// Programs on a slot that is chosen at each run: their instructions for one of the slots.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_SLOTS_H
 #define ASHLAR_RUNTIME_EXECUTE_SLOTS_H

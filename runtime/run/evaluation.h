@@ -25,11 +25,11 @@ public:
   // Where the batches come from.
   const Pipeline &pipeline() const { return batches.pipeline; }
 
-  // Runs over the split. Every rank calls it; `text` becomes what rank 0 tells, `mean` the loss, on every rank.
+  // Runs over the split. Every rank calls it; `text` becomes the line of rank 0, `mean` the loss, on every rank.
   Status run(std::string &text, double &mean);
 
 private:
-  // What the batches add up.
+  // The sums over batches.
   struct Sums {
     double loss = 0, weight = 0, correct = 0, rows = 0;
   };

@@ -11,8 +11,8 @@
 
 namespace ashlar::rt {
 
-// Hands rank 0 what each rank has: all[rank], empty on other ranks. Every rank calls it, between two steps: the bytes pass through the host
-// memory of the devices, which holds again what it held before on return.
+// Sends each rank's bytes to rank 0: all[rank], empty on other ranks. Every rank calls it, between two steps: the bytes pass through the
+// host memory of the devices, which has its old content again on return.
 Status gatherBytes(Session &session, const std::vector<char> &mine, std::vector<std::vector<char>> &all);
 
 } // namespace ashlar::rt

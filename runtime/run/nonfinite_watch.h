@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// on_nonfinite: STOP looks at the loss and the norm of the gradients behind each step, and at what is saved; SKIP counts what the program
-// left out.
+// on_nonfinite: STOP checks the loss and the norm of the gradients after each step, and checkpoints; SKIP counts the steps that the program
+// skipped.
 
 #ifndef ASHLAR_RUNTIME_RUN_NONFINITE_WATCH_H
 #define ASHLAR_RUNTIME_RUN_NONFINITE_WATCH_H
@@ -13,7 +13,7 @@
 
 namespace ashlar::rt {
 
-// The tensors that training writes, by where they lie, so that frozen ones may hold what they like.
+// The tensors that training writes, by place; frozen ones may hold any values.
 class TrainedTensors {
 public:
   explicit TrainedTensors(const ashlar_rt_variant &variant);
@@ -33,14 +33,14 @@ public:
   // Finds the scalars. `batches`: of a step.
   Status prepare(uint64_t batches, uint64_t stepsOfEpoch);
 
-  // Looks at step number `number`, from 0 on, which was started. Where the host runs ahead of the devices it looks at the step before,
-  // while they compute this one, unless `now`. Fails with kNonfinite, on each rank that has the scalars.
+  // Checks step number `number`, from 0 on, which was started. Where the host runs ahead of the devices it checks the step before, while
+  // they compute this one, unless `now`. Fails with kNonfinite, on each rank that has the scalars.
   Status afterStep(uint64_t number, bool now);
 
-  // Makes a failure of afterStep() one that every rank returns: the rank whose input is to blame tells of that. Every rank calls it.
+  // Makes a failure of afterStep() one that every rank returns: the rank with the faulty input reports it. Every rank calls it.
   Status agreeOnFailure(const Status &mine);
 
-  // Looks through what training wrote. Every rank calls it.
+  // Checks all tensors that training wrote. Every rank calls it.
   Status checkState();
 
   // Fails, on every rank, when the loss of an evaluation is not finite.

@@ -19,7 +19,7 @@ namespace ashlar::rt {
 // Of --resume: the newest checkpoint.
 inline constexpr char kLatest[] = "latest";
 
-// What the user asked for. Members that only one kind of program has keep their default in the other.
+// The user's options. Members that only one kind of program has keep their default in the other.
 struct Options {
   // Both kinds.
   int threads = 0; // 0: as many as this rank's share of the cores
@@ -55,7 +55,7 @@ struct Options {
   std::string resume; // a folder, or kLatest; empty: from the start
   bool resumePartial = false;
   std::string exportFile; // the trained model; empty: it is not written
-  bool trains = true;     // false: only to write what a checkpoint holds
+  bool trains = true;     // false: only to export a checkpoint
 
   // Forward.
   uint64_t benchmark = 0; // runs to measure; 0: a normal run

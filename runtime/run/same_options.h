@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all ranks must have alike: options that decide how often which programs run, and with which random numbers, and the data. A rank
-// that runs one step more than the others waits for them for ever; one with another seed, or other samples, trains another model.
-// The stages of a pipeline tell each other the loss of a line, so there --log-every counts, too. --deterministic is compared earlier, with
-// the program. Alike need not be what one rank does by itself: --data, --input, the place of --init-from (the contents count), --log-every,
-// --log-dir, --metrics,
-// --no-graph, --profile, --threads; --help and --plan end a rank before it meets the others.
+// Options that all ranks must share: options that decide how often which programs run, and with which random numbers, and the data. A rank
+// that runs one step more than the others waits for them for ever; one with another seed, or other samples, trains another model. The
+// stages of a pipeline exchange the loss of a line, so there --log-every counts, too. --deterministic is compared earlier, with the
+// program. Options with local effects may differ: --data, --input, the place of --init-from (the contents count), --log-every, --log-dir,
+// --metrics, --no-graph, --profile, --threads; --help and --plan end a rank before it meets the others.
 
 #ifndef ASHLAR_RUNTIME_RUN_SAME_OPTIONS_H
 #define ASHLAR_RUNTIME_RUN_SAME_OPTIONS_H
@@ -16,10 +15,10 @@
 
 namespace ashlar::rt {
 
-// Compares the options of this rank with those of rank 0. Every process calls it.
+// Compares the options of this rank with rank 0's. Every process calls it.
 Status checkSameOptions(const Options &options, Communicator &communicator);
 
-// Compares the data of this rank with those of rank 0. Every process calls it, with as many facts.
+// Compares the data of this rank with rank 0's. Every process calls it, with as many facts.
 Status checkSameData(const std::vector<DataFacts> &facts, Communicator &communicator);
 
 } // namespace ashlar::rt

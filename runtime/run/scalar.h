@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loss or a count that the runtime reads. In a pipeline the last stage has it, and rank 0, which prints it, is of the first.
+// A loss or a count that the runtime reads. In a pipeline the last stage has it, and rank 0, which prints it, belongs to the first.
 
 #ifndef ASHLAR_RUNTIME_RUN_SCALAR_H
 #define ASHLAR_RUNTIME_RUN_SCALAR_H

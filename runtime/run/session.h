@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What both kinds of run, training and forward, work with.
+// The common context of both kinds of run, training and forward.
 
 #ifndef ASHLAR_RUNTIME_RUN_SESSION_H
 #define ASHLAR_RUNTIME_RUN_SESSION_H
@@ -18,7 +18,7 @@ struct Session {
   const Options *options = nullptr;
   Communicator *communicator = nullptr;
   Executor *executor = nullptr;
-  Recorder *recorder = nullptr; // with --trace: what the executor does is recorded there
+  Recorder *recorder = nullptr; // with --trace: records the executor's spans
   bool underMpirun = false;
   int dataThreads = 1; // that prepare batches
 };
@@ -29,7 +29,7 @@ Status writeNumber(Session &session, const char *name, uint64_t number);
 // Gives the program its seed, and variables and states their first values.
 Status initialise(Session &session);
 
-// Trains as the options say, evaluates when they ask for it, and prints what rank 0 has to print.
+// Trains by the options, evaluates when they ask for it, and prints the lines of rank 0.
 Status train(Session &session);
 
 // Reads the inputs, runs the model once, and writes the outputs from rank 0.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtime does differently for each target, ahead of its executor: one row a target. Nothing else asks which target it is.
+// The differences between targets before the executor: one row a target. Nothing else depends on the target.
 
 #ifndef ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H
 #define ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H
@@ -12,11 +12,11 @@
 
 namespace ashlar::rt {
 
-// What a rank computes with.
+// The cores of a rank.
 struct Cores {
   int threads; // of this rank
   int onHost;  // cores that the ranks of the host share
-  int ofData;  // threads that prepare batches, where the user does not say how many
+  int ofData;  // threads that prepare batches, by default
 };
 
 struct TargetRuntime {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// --trace: which steps are recorded, and how what all ranks recorded becomes one file of rank 0.
+// --trace: the choice of recorded steps, and the one file of rank 0 from the records of all ranks.
 
 #ifndef ASHLAR_RUNTIME_RUN_TRACER_H
 #define ASHLAR_RUNTIME_RUN_TRACER_H
@@ -23,8 +23,8 @@ struct TraceWindow {
   uint64_t first = 0, last = 0;
 };
 
-// Chooses the window of a run of steps `firstStep` (0 where it did not go on from a checkpoint) to `totalSteps`: what --trace-steps says
-// (0: not given), else its steps 3 to 5, behind one to set out and one to warm up, or the last three of a shorter run.
+// Chooses the window of a run of steps `firstStep` (0 where it did not go on from a checkpoint) to `totalSteps`: --trace-steps (0: not
+// given), else its steps 3 to 5, after one to set out and one to warm up, or the last three of a shorter run.
 Status chooseWindow(TraceWindow asked, uint64_t firstStep, uint64_t totalSteps, TraceWindow &window);
 
 // Returns the room for `steps` times these runs of programs, when `ranks` share the file: all spans, or, where that are too many, as many
@@ -37,8 +37,7 @@ public:
   // Assumes that the session has a recorder, which the executor knows.
   explicit Tracer(Session &session) : session(session), recorder(*session.recorder) {}
 
-  // Chooses the steps and makes room. `firstStep`: steps done in earlier runs; `runs`: those of a step, by stage; `microBatches`: of a
-  // step.
+  // Chooses the steps and makes room. `firstStep`: steps done in earlier runs; `runs`: a step's runs, by stage; `microBatches`: of a step.
   Status prepare(uint64_t firstStep, uint64_t totalSteps, uint64_t microBatches, StepRuns runs);
 
   // Begins the file, on rank 0. `others`: options that name files of this run, and the files.
@@ -47,12 +46,12 @@ public:
   // The last step that is recorded.
   uint64_t lastStep() const { return window.last; }
 
-  // To be called before and after step number `number`, from 0 on. Behind the last step that is recorded the file is written: `line` then
-  // becomes what rank 0 tells. A file that cannot be written is told by close().
+  // Called before and after step number `number`, from 0 on. After the last recorded step the file is written: `line` then becomes the line
+  // of rank 0. close() reports a file that cannot be written.
   Status beginStep(uint64_t number);
   Status endStep(uint64_t number, std::string &line);
 
-  // Says whether the file was written.
+  // Returns whether the file was written.
   Status close() { return written; }
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a training run tells: log lines on standard output, a progress bar on a terminal, losses as JSON lines, a log file for each rank.
+// The log of a training run: log lines on standard output, a progress bar on a terminal, losses as JSON lines, a log file for each rank.
 
 #ifndef ASHLAR_RUNTIME_RUN_TRAINING_LOG_H
 #define ASHLAR_RUNTIME_RUN_TRAINING_LOG_H
@@ -31,20 +31,20 @@ public:
   // Returns the file of a rank in the folder of --log-dir.
   static std::string workerLog(const std::string &directory, int rank);
 
-  // Tells the loss of a step. epoch and step count from 1; `step` within the epoch.
+  // Logs the loss of a step. epoch and step count from 1; `step` within the epoch.
   void loss(uint64_t epoch, uint64_t step, double loss, uint32_t dtype, double seconds);
 
-  // Tells a line of text.
+  // Logs a line of text.
   void line(const std::string &text);
 
-  // Tells how far the run is; redraws the bar at most ten times a second. Cheap when there is no bar.
+  // Shows the progress of the run; redraws the bar at most ten times a second. Cheap when there is no bar.
   void progress(uint64_t doneSteps) {
     if (bar) {
       drawBar(doneSteps);
     }
   }
 
-  // Ends the bar and says whether everything could be written.
+  // Ends the bar and fails if not everything could be written.
   Status close();
 
 private:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the clocks of ranks on several hosts say at one moment. Processes of one host read one clock; those of others are compared by
-// meetings: nobody leaves one before the last has entered it.
+// The offsets between clocks of ranks on several hosts. Processes of one host read one clock; clocks of others are compared by meetings:
+// nobody leaves one before the last has entered it.
 
 #ifndef ASHLAR_RUNTIME_TRACE_CLOCKS_H
 #define ASHLAR_RUNTIME_TRACE_CLOCKS_H
@@ -18,17 +18,17 @@ struct Meeting {
   int64_t entered, left;
 };
 
-// By how much a clock is ahead of another one: between offset - error and offset + error. Nanoseconds.
+// The offset of a clock from another one: between offset - error and offset + error. Nanoseconds.
 struct ClockOffset {
   int64_t offset = 0, error = 0;
 };
 
-// Returns by how much the clock of `mine` is ahead of that of `other`, from the same `count` > 0 meetings. Who enters a meeting does so
-// before the other leaves it, so mine.entered - other.left <= offset <= mine.left - other.entered: the bounds of all meetings together.
-// Example: I enter at 100 and leave at 130, the other at 10 and 20 -> 80 <= offset <= 120.
+// Returns the offset of the clock of `mine` from the clock of `other`, by the same `count` > 0 meetings. Each side enters a meeting before
+// the other leaves it, so mine.entered - other.left <= offset <= mine.left - other.entered: the bounds of all meetings together. Example: I
+// enter at 100 and leave at 130, the other at 10 and 20 -> 80 <= offset <= 120.
 ClockOffset compareClocks(const Meeting *mine, const Meeting *other, size_t count);
 
-// Compares the clocks of all ranks with that of rank 0, by rank: once a host. Every process calls it.
+// Compares the clocks of all ranks with rank 0's, by rank: once a host. Every process calls it.
 Status compareClocks(Communicator &communicator, std::vector<ClockOffset> &offsets);
 
 } // namespace ashlar::rt

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a run did, and what was planned, as a file in the trace-event format, which ui.perfetto.dev and chrome://tracing open.
-// docs/trace.md says what is in it.
+// The record of a run, and its plan, as a file in the trace-event format, which ui.perfetto.dev and chrome://tracing open. docs/trace.md
+// describes it.
 
 #ifndef ASHLAR_RUNTIME_TRACE_TRACE_FILE_H
 #define ASHLAR_RUNTIME_TRACE_TRACE_FILE_H
@@ -16,14 +16,14 @@
 
 namespace ashlar::rt {
 
-// What was recorded of one rank.
+// The record of one rank.
 struct RankTrace {
   std::vector<Span> spans;
   uint64_t lostInstructions = 0, lostOthers = 0; // spans that found no room
-  ClockOffset clock;                             // ahead of that of rank 0
+  ClockOffset clock;                             // offset from rank 0's
 };
 
-// What a trace is made of. `image` and `variant` outlive it.
+// The parts of a trace. `image` and `variant` outlive it.
 struct Trace {
   const ashlar_rt_image *image = nullptr;
   const ashlar_rt_variant *variant = nullptr; // of the first stage

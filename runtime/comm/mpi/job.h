@@ -35,8 +35,8 @@ public:
   // Ranks on this rank's host; 1 before connect().
   int ranksOnHost() const { return place.processesOnHost(place.rank); }
 
-  // Meets the other processes and makes the arenas, of `arenaBytes` by stage each. All ranks call it with the variant of their stage; a
-  // rank whose `programHash` differs is told. Assumes that all stages together have as many processes as the job.
+  // Connects to the other processes and makes the arenas, of `arenaBytes` by stage each. All ranks call it with the variant of their stage;
+  // a rank with a different `programHash` is reported. Assumes that all stages together have as many processes as the job.
   Status connect(const ashlar_rt_variant &variant, const std::vector<uint64_t> &arenaBytes, uint64_t programHash,
                  std::unique_ptr<Communicator> &communicator);
 

@@ -37,8 +37,8 @@ public:
   void abort() override;
 
 private:
-  // A wait for requests: the first `numReceives` are of messages from rank `from`, the others of messages to rank `to`.
-  // WaitReports::kAnybody: with all ranks.
+  // A wait for requests: the first `numReceives` are messages from rank `from`, the others messages to rank `to`. WaitReports::kAnybody:
+  // with all ranks.
   struct Wait {
     Requests &requests;
     int from;
@@ -48,7 +48,7 @@ private:
     bool hasSpoken = false;
   };
 
-  // What addMessage() makes room for: its bytes, cut where they are too many for one message of MPI.
+  // A message of addMessage(): its bytes, cut where they are too many for one message of MPI.
   struct Message {
     int peer, channel;
     Part part;
@@ -58,7 +58,7 @@ private:
   // Waits until the requests are done.
   Status complete(Wait wait, int &error);
 
-  // Says who does not come, or ends the job, when it is time for this rank to do so. `waited` seconds so far.
+  // Reports the missing rank, or ends the job, when it is time for this rank to do so. `waited` seconds so far.
   Status speak(Wait &wait, double waited);
 
   // Returns which of the two ranks a message is missing from or for.

@@ -15,7 +15,7 @@
 
 namespace ashlar::rt {
 
-// Who meets, and where. Alike on all of them but for `self`.
+// The members of a rendezvous, and its place. Alike on all of them except for `self`.
 struct Meeting {
   std::string name;       // of the socket
   uint64_t token = 0;     // by which processes of the job know each other
@@ -24,8 +24,8 @@ struct Meeting {
   double patience = 0;    // seconds until all have to be there
 };
 
-// Hands `descriptor` to the other processes of the meeting, of the same user. Returns when all have it, with an error when some do not come
-// in time, or when two say that they are the same rank. Whoever else connects is turned away.
+// Sends `descriptor` to the other processes of the rendezvous, of the same user. Returns when all have it, with an error when some do not
+// come in time, or when two claim the same rank. Other connections are turned away.
 Status offerDescriptor(const Meeting &meeting, int descriptor);
 
 // Receives a descriptor of our own from the process that offers it; waits for that process to come up.

@@ -30,7 +30,7 @@ public:
   // makes them. The library outlives this, and serves several threads.
   void begin(const MpiLibrary &library, size_t messages);
 
-  // Hands over the requests of a message that was begun. Without begin(): does nothing.
+  // Adds the requests of a message that was begun. Without begin(): does nothing.
   void add(Requests &requests);
 
   // Takes back the requests: the caller alone has them from now on.

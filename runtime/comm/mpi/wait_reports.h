@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Who waits for whom, across hosts: ranks that wait long for a message tell each other, so that the one that all others wait for, directly
-// or not, is found. A rank that was stopped tells nothing, which is how it is known.
+// Reports of waits, across hosts: ranks that wait long for a message report it to each other, so that the one that all others wait for,
+// directly or not, is found. A stopped rank reports nothing, which identifies it.
 
 #ifndef ASHLAR_RUNTIME_COMM_MPI_WAIT_REPORTS_H
 #define ASHLAR_RUNTIME_COMM_MPI_WAIT_REPORTS_H
@@ -12,27 +12,27 @@
 
 namespace ashlar::rt {
 
-// What each rank has said of its wait. State: the last word of each, also of this one.
+// The last report of each rank on its wait, also of this one.
 class WaitReports {
 public:
   // Which rank another one waits for, when it is none in particular.
   static constexpr int kNobody = -2;  // it does not wait
   static constexpr int kAnybody = -1; // for one of all ranks
 
-  // Makes room for the words of `ranks` ranks, of which this is number `rank`. The library outlives this.
+  // Makes room for the reports of `ranks` ranks, where this is number `rank`. The library outlives this.
   void start(const MpiLibrary &library, int rank, int ranks);
 
-  // Tells all other ranks that this one waits for `whom` from now on, and whether it would say so to the user.
+  // Reports to all other ranks that this one waits for `whom` from now on, and whether it would report to the user.
   void tell(int whom, bool speaks = true);
 
-  // Takes in what others have told.
+  // Receives the reports of others.
   void listen();
 
-  // Returns the rank that this one waits for in the end: the last of those that wait for each other, which has told of no wait. Where one
-  // waits for anybody, the first rank that has told of none.
+  // Returns the rank that this one waits for in the end: the last of a chain of waiting ranks, which has reported no wait. Where one waits
+  // for anybody, the first rank without a report.
   int culprit() const;
 
-  // Returns true when no rank before this one waits and would say so: this one does, for all.
+  // Returns true when no rank before this one waits and would report: this one does, for all.
   bool isFirst() const;
 
 private:

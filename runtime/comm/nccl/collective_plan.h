@@ -37,7 +37,7 @@ struct PlannedCall {
   int peer = 0;     // rank in the communicator: root, or the other side
 };
 
-// What a device does, in this order.
+// The actions of a device, in this order.
 struct CollectivePlan {
   bool zeroOut = false; // nobody sends some of it to this device
   std::vector<PlannedCopy> before;

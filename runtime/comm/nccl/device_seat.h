@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank's GPU among those of the other ranks: the communicators of NCCL, and the collectives of a variant's programs. The host side of the
-// job (who is there, agreement, the end of it) stays with the Communicator.
+// A rank's GPU among the other ranks' GPUs: the communicators of NCCL, and the collectives of a variant's programs. The host side of the
+// job (presence, agreement, the end of it) stays with the Communicator.
 //
-// One communicator for each distinct way of parting all devices into groups; axes of size 1 change nothing, so several sets of axes may
-// share one. A group of one needs none.
+// One communicator for each distinct partition of all devices into groups; axes of size 1 change nothing, so several sets of axes may share
+// one. A group of one needs none.
 
 #ifndef ASHLAR_RUNTIME_COMM_NCCL_DEVICE_SEAT_H
 #define ASHLAR_RUNTIME_COMM_NCCL_DEVICE_SEAT_H
@@ -27,7 +27,7 @@ struct ConstantPiece {
   uint64_t offset;     // of its copy, among the constants of the device
 };
 
-// Returns the constants that the programs of a variant read, in the order in which they lie in the image: what another stage reads takes no
+// Returns the constants that the programs of a variant read, in the order in which they lie in the image: constants of other stages take no
 // memory here. A piece begins at a multiple of ASHLAR_RT_ALIGNMENT on both sides; constants with less between them are one piece.
 std::vector<ConstantPiece> constantsOf(const ashlar_rt_variant &variant);
 
@@ -54,8 +54,8 @@ public:
   // the same ones in the same order.
   Status layOut(const ashlar_rt_instr &instr, size_t &number);
 
-  // Makes one group of the collective and the one before it, when they share a communicator: enqueue() of the first does all of them, that
-  // of the others nothing. Assumes that they do not depend on each other, and that what this one needs is there when the first begins.
+  // Makes one group of the collective and the one before it, when they share a communicator: enqueue() of the first does all of them, later
+  // calls nothing. Assumes that they do not depend on each other, and that this one's inputs exist when the first begins.
   void join(size_t number);
 
   // Bytes that the collectives laid out need beside their buffers; they run one after the other.
@@ -68,7 +68,7 @@ public:
   bool needsConnection() const { return !partitions.empty(); }
   bool communicates(size_t number) const { return collectives[number].partition != nullptr; }
 
-  // Whether enqueue() of the collective starts communication: its own, and that of those that joined it.
+  // Whether enqueue() of the collective starts communication: its own, and that of the collectives that joined it.
   bool starts(size_t number) const { return communicates(number) && collectives[number].head == number; }
 
   // Loads NCCL and makes the communicators. Every rank of all stages calls it; it waits for the others.
@@ -79,14 +79,14 @@ public:
   // Puts a collective on the stream. Every rank of a stage does so in the same order.
   Status enqueue(size_t number, CUstream stream) const;
 
-  // What errors call a collective: name and cause.
+  // The name of a collective in errors: name and cause.
   std::string describe(size_t number) const { return describe(*collectives[number].instr); }
 
   // How many collectives there are, and communicators.
   size_t size() const { return collectives.size(); }
   size_t communicators() const { return partitions.size(); }
 
-  // What NCCL found wrong in the background. Any thread may ask once connect() is done.
+  // Asynchronous errors of NCCL. Any thread may call it once connect() is done.
   Status asyncError() const;
 
   // Lets go of the communicators. Every rank calls it, when all collectives are done and no graph holds one: NCCL waits for those to end.
@@ -104,7 +104,7 @@ private:
   struct TensorItem {
     PlacedTensor placed;
     CollectivePlan plan;
-    size_t workspaceOffset = 0; // in that of the collective
+    size_t workspaceOffset = 0; // in the collective's
     std::vector<StridedCopy> before;
     std::vector<StridedCopy> after;
     CUdeviceptr regions[3] = {}; // by Region

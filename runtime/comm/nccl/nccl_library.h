@@ -27,7 +27,7 @@ struct NcclLibrary {
   // Loads libnccl and checks its version.
   static Status load(NcclLibrary &library, const char *soname = "libnccl.so.2");
 
-  // Returns ok for success, else "WHAT: what NCCL says about it". Allocates nothing while ok.
+  // Returns ok for success, else "WHAT: NCCL's message". Allocates nothing while ok.
   Status check(ncclResult_t result, const char *what, ncclComm_t comm = nullptr) const {
     return result == ncclSuccess ? Status() : failure(result, what, comm);
   }

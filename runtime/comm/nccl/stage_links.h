@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A rank's GPU among those of other pipeline stages: for each direction in which programs of one stage send to another, a *link*, which is
-// a communicator of the two ranks of equal mesh coordinates, and on either side a stream of its own. So what goes to a stage and what comes
-// from it, and what goes to several, never waits for each other: NCCL does what is asked of one communicator in the order in which it was
-// asked.
+// A rank's GPU among the GPUs of other pipeline stages: for each direction in which programs of one stage send to another, a *link*, which
+// is a communicator of the two ranks of equal mesh coordinates, and on either side a stream of its own. So sends and receives, and sends to
+// several stages, never wait for each other: NCCL runs the requests of one communicator in their order.
 
 #ifndef ASHLAR_RUNTIME_COMM_NCCL_STAGE_LINKS_H
 #define ASHLAR_RUNTIME_COMM_NCCL_STAGE_LINKS_H
@@ -32,10 +31,10 @@ std::vector<StagePair> stagePairs(const Stages &stages);
 // has `links`: a send that waits for its receiver occupies its blocks, and all links together leave half of the device. 1 to 4.
 int blocksOfLink(int multiprocessors, size_t links);
 
-// Used in this order: layOut(), connect(), put(), disconnect(). By one thread, but for asyncError() and describe().
+// Used in this order: layOut(), connect(), put(), disconnect(). By one thread, except asyncError() and describe().
 class StageLinks {
 public:
-  // All outlive the links; the library is loaded before connect(). `variant`: that of this rank, one of several stages.
+  // All outlive the links; the library is loaded before connect(). `variant`: this rank's, one of several stages.
   StageLinks(CudaDevice &device, Communicator &host, const NcclLibrary &nccl, const ashlar_rt_variant &variant);
   StageLinks(const StageLinks &) = delete;
   StageLinks &operator=(const StageLinks &) = delete;
@@ -48,7 +47,7 @@ public:
   const StagePair &pair(size_t link) const { return links[link].pair; }
   CUstream stream(size_t link) const { return links[link].stream; }
 
-  // Lays out what a program of this stage sends or receives, and returns its number, counted from 0.
+  // Lays out a send or receive of a program of this stage, and returns its number, counted from 0.
   size_t layOut(const ashlar_rt_transfer &transfer, bool isSend);
 
   // How many there are, and the link of one.
@@ -61,10 +60,10 @@ public:
   Status end() const { return nccl.check(nccl.ncclGroupEnd(), "cannot end a group of messages"); }
   Status put(size_t message, CUdeviceptr address) const;
 
-  // What errors say that the rank does with a message: "sending h to stage 1".
+  // The rank's action on a message, for errors: "sending h to stage 1".
   std::string describe(size_t message) const;
 
-  // What NCCL found wrong in the background. Any thread may ask once connect() is done.
+  // Asynchronous errors of NCCL. Any thread may call it once connect() is done.
   Status asyncError() const;
 
   // Lets go of the communicators. Every rank calls it, when all messages are done.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sees to it that a job on several GPUs never hangs. A thread looks twenty times a second whether a rank of this host ended, whether a rank
-// gave up, whether NCCL reports an error, and whether collectives get on. Who waits for the device asks check(); when the main thread does
-// not ask because it is stuck inside a library, the watchdog itself tells the failure and ends the process. It also answers SIGTERM, by
-// which mpirun ends a job that lost a rank: with the name of that rank and of the collective that waits for it.
+// Ensures that a job on several GPUs never hangs. A thread checks twenty times a second whether a rank of this host ended, whether a rank
+// gave up, whether NCCL reports an error, and whether collectives make progress. Code that waits for the device calls check(); when the
+// main thread does not because it is stuck inside a library, the watchdog itself reports the failure and ends the process. It also answers
+// SIGTERM, by which mpirun ends a job that lost a rank: with the name of that rank and of the collective that waits for it.
 
 #ifndef ASHLAR_RUNTIME_COMM_NCCL_WATCHDOG_H
 #define ASHLAR_RUNTIME_COMM_NCCL_WATCHDOG_H
@@ -17,7 +17,7 @@
 
 namespace ashlar::rt {
 
-// The main thread starts it, tells it what goes on, and stops it; all other members are the thread's.
+// The main thread starts it, sets its state, and stops it; all other members belong to the thread.
 class Watchdog final : public Interrupt {
 public:
   // `fail` prints a failure and ends the other ranks. `links`: null where there is one stage. `deviceWord`: four bytes of device memory.
@@ -36,7 +36,7 @@ public:
   // The failure that was found, or ok.
   Status check() override;
 
-  // What collectives and messages are called here: collectives by their numbers at the seat, messages behind them.
+  // The numbers of collectives and messages here: collectives as at the seat, messages after them.
   size_t ofMessage(size_t message) const { return seat.size() + message; }
 
   // From now to leave(), the main thread is in a call that waits for other ranks: collective or message `number`, or kConnecting.
@@ -49,7 +49,7 @@ public:
   // Another run was started; `finished` happens at its end.
   void started(CUevent finished);
 
-  // What the main thread is in while it makes communicators.
+  // The state of the main thread while it makes communicators.
   static constexpr size_t kConnecting = ~size_t{0} - 1;
 
 private:
@@ -71,14 +71,14 @@ private:
   CUdeviceptr deviceWord = 0;
   volatile uint32_t *word = nullptr;
 
-  // Told by the main thread.
+  // Set by the main thread.
   std::atomic<size_t> busy{kIdle};
   std::atomic<uint64_t> runs{0};
   std::atomic<CUevent> last{nullptr};
   std::atomic<bool> stopping{false};
   std::atomic<bool> noticed{false}; // check() returned the failure
 
-  // What look() saw last, and since when.
+  // The last state that look() saw, and since when.
   size_t seenBusy = kIdle;
   uint64_t seenRuns = 0;
   uint32_t seenWord = 0;

@@ -32,7 +32,7 @@ public:
   // Fails when not all elements could be read since open(): the file was cut.
   Status check() const { return mapping.check(); }
 
-  // Returns an error naming the file, what was expected and what was found, unless type and shape are exactly these.
+  // Returns an error naming the file, the expected and the actual values, unless type and shape are exactly these.
   Status expect(uint32_t expectedElement, const std::vector<int64_t> &expectedShape) const;
 
 private:

@@ -56,7 +56,7 @@ public:
   Status loadModule(const ashlar_rt_image &image);
   Status findKernel(const char *entry, CUfunction &kernel) const;
 
-  // Allocates device memory, aligned to 256. `purpose` tells an error what for: "arena 1.0 GiB, constants 3.2 MiB".
+  // Allocates device memory, aligned to 256. `purpose` is for an error: "arena 1.0 GiB, constants 3.2 MiB".
   Status allocate(size_t bytes, const std::string &purpose, CUdeviceptr &address);
 
   // Allocates page-locked host memory that the device can write to as well.
@@ -66,11 +66,11 @@ public:
   Status pin(void *address, size_t bytes);
   void unpin(void *address);
 
-  // Makes a stream, whose kernels go before those of others if `urgent`; or an event, which takes the time only if `timing`.
+  // Makes a stream, whose kernels go before other streams' if `urgent`; or an event, which takes the time only if `timing`.
   Status createStream(CUstream &stream, bool urgent = false);
   Status createEvent(CUevent &event, bool timing = false);
 
-  // Waits until the event has happened. Polls, and gives up when the interrupt says so.
+  // Waits until the event has happened. Polls, and gives up when the interrupt fails.
   Status wait(CUevent event);
 
   // How many multiprocessors the device has.
@@ -79,7 +79,7 @@ public:
   // Bytes of memory that are free, and that there are.
   Status memory(size_t &free, size_t &total) const;
 
-  // What to ask while waiting; null: nothing. Outlives the device, or is taken back.
+  // The interrupt that waits poll; null: none. Outlives the device, or is taken back.
   void setInterrupt(Interrupt *interrupt) { interrupted = interrupt; }
 
   const DriverLibrary &driver() const { return cuda; }

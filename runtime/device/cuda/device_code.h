@@ -19,7 +19,7 @@ struct Capability {
 };
 
 // Returns the code for a device: machine code of its major version and the highest minor version that it has, else the latest PTX that is
-// not later than it. `device` is what an error calls it. Example: capability 8.6, codes sm_80, sm_90, compute_90 -> sm_80; 12.0 ->
+// not later than it. `device` is its name in an error. Example: capability 8.6, codes sm_80, sm_90, compute_90 -> sm_80; 12.0 ->
 // compute_90; 7.5 -> an error.
 Status chooseDeviceCode(const ashlar_rt_image &image, Capability capability, const std::string &device, const ashlar_rt_device_code *&code);
 

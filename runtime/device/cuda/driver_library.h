@@ -36,7 +36,7 @@ struct DriverLibrary {
   // Loads the driver, checks its version and initialises it.
   static Status load(DriverLibrary &library, const char *soname = "libcuda.so.1");
 
-  // Returns ok for CUDA_SUCCESS, else "WHAT: CUDA_ERROR_... (what the driver says about it)". Allocates nothing while ok.
+  // Returns ok for CUDA_SUCCESS, else "WHAT: CUDA_ERROR_... (the driver's message)". Allocates nothing while ok.
   Status check(CUresult result, const char *what) const { return result == CUDA_SUCCESS ? Status() : failure(result, what); }
 
   // The failure that check() returns.

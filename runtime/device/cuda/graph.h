@@ -19,16 +19,16 @@ public:
   CudaGraph &operator=(const CudaGraph &) = delete;
   ~CudaGraph();
 
-  // Captures what `enqueue` puts on `stream`, and on streams that wait for it and that it waits for again. Nothing runs.
+  // Captures the work that `enqueue` puts on `stream`, and on streams that wait for it and that it waits for again. Nothing runs.
   Status capture(CUstream stream, const std::function<Status()> &enqueue);
 
   // Whether there is something to launch.
   bool captured() const { return executable != nullptr; }
 
-  // Runs what was captured, in order with the other work of the stream.
+  // Runs the captured work, in order with the other work of the stream.
   Status launch(CUstream stream) const;
 
-  // Forgets what was captured. NCCL keeps a communicator while a graph that uses it lives.
+  // Drops the captured work. NCCL keeps a communicator while a graph that uses it lives.
   void reset();
 
 private:

@@ -15,15 +15,15 @@ namespace ashlar::rt {
 class CpuProgram;
 struct Step;
 
-// Runs programs on the threads of a pool; the devices' arenas are those of the communicator. Everything is done when a call returns.
+// Runs programs on the threads of a pool; the devices' arenas are the communicator's. Everything is done when a call returns.
 class CpuExecutor final : public Executor {
 public:
   // Resolves all programs and writes the mesh coordinates into the arenas. All arguments outlive the executor.
   Status create(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, ThreadPool &pool,
                 const ExecutorOptions &options);
 
-  // Address of a tensor on this process' device number `device`; of a tensor in a slot, in that of the micro-batch. A variable is to be
-  // written by write(), which sees to it that its ordered weights follow.
+  // Address of a tensor on this process' device number `device`; of a tensor in a slot, in the micro-batch's slot. Write a variable by
+  // write(), which updates its ordered weights.
   char *address(const ashlar_rt_tensor &tensor, int device, uint64_t microBatch = 0) const;
 
   Status run(Program &program, uint64_t microBatch = 0) override;
@@ -38,7 +38,7 @@ private:
   Status beginProgress();
   Status run(const Step &step, CpuProgram &program);
   Status runWatched(CpuProgram &program, uint64_t slot);
-  // Waits for what runs beside when the status is a failure. Returns the status.
+  // Waits for asynchronous collectives when the status is a failure. Returns the status.
   Status settle(Status status);
 
   ThreadPool *pool = nullptr;

@@ -33,13 +33,13 @@ struct Step {
   bool hasBias = false;
   bool hasResidual = false;
   Collective *collective = nullptr;
-  bool isOrdered = false;            // a collective, not started, that waits for those that are
-  uint32_t token = 0;                // of a collective that is started, or of what waits for it
+  bool isOrdered = false;            // a synchronous collective, which waits for the started ones
+  uint32_t token = 0;                // of a collective that is started, or of its wait
   const Stopwatch *beside = nullptr; // of a collective that is started: for the time from then to its end
   size_t copyBytes = 0;
 };
 
-// What programs of one executor are laid out with. All outlive them.
+// The surroundings of programs of one executor. All outlive them.
 struct CpuSurroundings {
   const ashlar_rt_image &image;
   const ashlar_rt_variant &variant;
@@ -79,7 +79,7 @@ public:
   // Bytes of them.
   uint64_t orderedBytes() const;
 
-  // Waits for the slot and the messages that a run for the micro-batch needs, and offers what it made of them.
+  // Waits for the slot and the messages that a run for the micro-batch needs, and offers its results.
   Status receive(uint64_t microBatch, uint64_t slot);
   Status offer(uint64_t slot);
 
@@ -96,7 +96,7 @@ public:
   std::string label(size_t instr) const override;
 
   std::vector<uint64_t> started; // by token: the number that the thread beside gave
-  uint64_t weightsOrdered = 0;   // which change of the variables the ordered weights are of; 0: they were never ordered
+  uint64_t weightsOrdered = 0;   // the change of the variables at which weights were ordered; 0: they never were
 
 private:
   Status resolveInstance(const CpuSurroundings &surroundings, uint64_t slot);

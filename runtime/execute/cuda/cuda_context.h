@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank has on its GPU: the device, libraries, one block of memory, streams, and the connection with the other ranks.
+// A rank's GPU: the device, libraries, one block of memory, streams, and the connection with the other ranks.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_CONTEXT_H
 #define ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_CONTEXT_H
@@ -27,19 +27,19 @@ struct CudaContext {
   // Opens the device of this rank, which runs the variant.
   Status open(Communicator &host, const ashlar_rt_variant &variant);
 
-  // Refuses two ranks on one device: NCCL cannot connect them, and would say so late or hang. Every rank calls it.
+  // Refuses two ranks on one device: NCCL cannot connect them, and would report it late or hang. Every rank calls it.
   Status checkSharing() const;
 
   // Makes memory, streams and events once the collectives are planned; fills in constants and coordinates.
   Status allocate(const ashlar_rt_image &image, const ashlar_rt_variant &variant);
 
-  // Makes the arena what it was behind allocate().
+  // Resets the arena to its state after allocate().
   Status clear(const ashlar_rt_variant &variant);
 
   // Loads cuBLASLt when the variant has a product, and cuDNN when it has a convolution.
   Status loadLibraries();
 
-  // Returns what the libraries refused and what is done instead, a line each.
+  // Returns the calls that the libraries refused and their replacements, a line each.
   std::vector<std::string> replacements() const;
 
   // Whether this rank talks to other devices: the same on all ranks.
@@ -74,7 +74,7 @@ struct CudaContext {
   CUstream compute = nullptr;
   CUstream communication = nullptr;
   CUstream copies = nullptr;                   // of batches
-  CUevent finished = nullptr;                  // the end of what was put on the compute stream
+  CUevent finished = nullptr;                  // the end of the work on the compute stream
   std::vector<std::shared_ptr<char>> stranded; // batches that the device may still read after a failure
 };
 

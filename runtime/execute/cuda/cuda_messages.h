@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a rank on a GPU sends to other pipeline stages and receives from them: on the streams of links, ordered by events with the compute
-// stream, in the order that message_order.h gives all ranks. The host waits for nothing.
+// The messages of a rank on a GPU to and from other pipeline stages: on the streams of links, ordered by events with the compute stream, in
+// the order that message_order.h gives all ranks. The host waits for nothing.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_MESSAGES_H
 #define ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_MESSAGES_H
@@ -21,16 +21,16 @@ public:
   // Works out the order of messages, and lays them out at the links. `programs`: as the variant numbers them.
   Status plan(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const std::deque<std::unique_ptr<Program>> &programs);
 
-  // Makes the events once memory is there. `profile`: with those that measure waits.
+  // Makes the events once memory is allocated. `profile`: with events that measure waits.
   Status create(bool profile);
 
-  // Puts the messages on the device that go ahead of a run, and makes the compute stream wait for those that the run needs.
+  // Puts the messages on the device that precede a run, and makes the compute stream wait for the run's own.
   Status begin(const Program &program, uint64_t microBatch);
 
   // Notes that the run is on the compute stream, and puts the messages on the device that follow the last run of a step.
   Status end(const Program &program, uint64_t microBatch);
 
-  // Sends and receives one message on every channel, in the slots of micro-batch 0: libraries do what they do only once.
+  // Sends and receives one message on every channel, in the slots of micro-batch 0: the first use of libraries, with their setup.
   Status rehearse();
 
   // Makes the compute stream wait for all messages.
@@ -40,7 +40,7 @@ public:
   Status collectTimes(Program &program) const;
 
 private:
-  // What a program sends, or receives, of one transfer.
+  // The end of one transfer in a program: its send, or receive.
   struct End {
     size_t message = 0;               // at the links
     std::vector<CUdeviceptr> address; // by slot

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program laid out on a GPU: kernels, matrix products and copies on the compute stream, collectives on a stream of their own. One that
-// works on a slot is laid out once for each, since addresses are in what is captured.
+// A program laid out on a GPU: kernels, matrix products and copies on the compute stream, collectives on a stream of their own. A program
+// on a slot is laid out once for each, since captured work has addresses.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_PROGRAM_H
 #define ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_PROGRAM_H
@@ -29,7 +29,7 @@ public:
   // How many layouts there are: one a slot, or one where no instruction names a slot.
   size_t numInstances() const { return instances.size(); }
 
-  // Puts the whole program, for a slot, on the streams, captures it, or replays what was captured. What follows on the compute stream comes
+  // Puts the whole program, for a slot, on the streams, captures it, or replays the captured work. Later work on the compute stream comes
   // after it.
   Status enqueue(uint64_t slot);
   Status capture(uint64_t slot);

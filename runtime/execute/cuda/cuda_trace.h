@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// When programs ran on a GPU, for --trace: an event ahead of each and one behind it, on the stream that computes. The host runs ahead, so
-// it cannot look at its clock; times are told when all is done.
+// The times of programs on a GPU, for --trace: an event before each and one after it, on the compute stream. The host runs ahead, so it
+// cannot use its clock; times are read when all is done.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_TRACE_H
 #define ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_TRACE_H
@@ -13,7 +13,7 @@
 
 namespace ashlar::rt {
 
-// Most runs of programs whose times are told; those behind are counted as lost.
+// Most runs of programs with times; later ones are counted as lost.
 constexpr size_t kMostCudaSpans = size_t{1} << 14;
 
 // One trace. The context outlives it.
@@ -27,7 +27,7 @@ public:
   // Waits for the device and looks at both clocks: the moment that all times are counted from.
   Status open();
 
-  // To be called ahead of a run and behind it, while the recorder records.
+  // Called before and after a run, while the recorder records.
   Status begin(const Recorder &recorder, uint16_t program);
   Status end();
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Matrix products of integers of 8 bits, as gemm.cpp sees them. What kernels multiply is unsigned on the left and signed on the right:
-// other operands are moved by 128, and the sums put right by
+// Matrix products of integers of 8 bits, for gemm.cpp. Kernels multiply unsigned numbers on the left and signed ones on the right: other
+// operands are shifted by 128, and the sums corrected by
 //
 //   sum of A B = sum of (A + 128) B - 128 sum of B             where A is signed: one number a column, with which the sums begin
 //   sum of A B = sum of A (B - 128) + 128 sum of A             where B is unsigned: one number a row, added at the end

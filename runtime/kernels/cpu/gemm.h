@@ -19,7 +19,7 @@ namespace ashlar::rt {
 // Memory that products run in, one after the other: about 600 KiB a part. Products that share one reuse the same cache lines.
 class GemmWorkspace {
 public:
-  // Grows to at least `bytes`, aligned to ASHLAR_RT_ALIGNMENT. What data() returned before is no longer valid.
+  // Grows to at least `bytes`, aligned to ASHLAR_RT_ALIGNMENT. Invalidates earlier results of data().
   Status reserve(size_t bytes);
 
   // Returns the memory; null before the first reserve().
@@ -48,8 +48,8 @@ public:
   Gemm &operator=(Gemm &&) noexcept;
   ~Gemm();
 
-  // Chooses the kernel for `desc`, cuts the work into at most `threads` (>= 1) parts and reserves what running them needs: in `workspace`,
-  // which must outlive the product, or in memory of its own when that is null.
+  // Chooses the kernel for `desc`, cuts the work into at most `threads` (>= 1) parts and reserves their memory: in `workspace`, which must
+  // outlive the product, or in memory of its own when that is null.
   static Status prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, GemmWorkspace *workspace = nullptr);
 
   // Returns the number of parts, 1 <= parts() <= threads. They write disjoint pieces of `out`, about equal in work.
@@ -62,7 +62,7 @@ public:
   // orderedWeightBytes(), aligned to ASHLAR_RT_ALIGNMENT.
   void order(int piece, const void *weights, void *ordered) const;
 
-  // Computes part `part` of the product. Different parts may run at the same time. `b` is what order() made of it where weights are fixed;
+  // Computes part `part` of the product. Different parts may run at the same time. `b` is the output of order() where weights are fixed;
   // `bias` is ignored unless the desc has one; `out` overlaps no operand. Does not allocate.
   void runPart(int part, const void *a, const void *b, const void *bias, void *out);
 

@@ -40,7 +40,7 @@ template <typename Element> struct KernelOf {
 
 using GemmPiece = PieceOf<float>;
 struct GemmKernel : KernelOf<float> {
-  // Makes the ordered panel of the piece's columns, of which there are at most tileCols.
+  // Makes the ordered panel of the piece's columns, at most tileCols.
   void (*order)(const GemmPiece &piece, float *panel);
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Convolutions of a compiled program on a GPU, by cuDNN's graph API. A convolution is prepared once, its engine the first in the library's
-// own order that computes what the compiler promises, and then put on a stream any number of times without allocating. Promises that no
-// engine keeps may be waived by the user (ASHLAR_CUDNN_RELAX).
+// Convolutions of a compiled program on a GPU, by cuDNN's graph API. A convolution is prepared once, with the first engine in the library's
+// own order that keeps the compiler's promises, and then put on a stream any number of times without allocating. The user may waive
+// promises that no engine keeps (ASHLAR_CUDNN_RELAX).
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CUDA_CONVOLUTION_H
 #define ASHLAR_RUNTIME_KERNELS_CUDA_CONVOLUTION_H
@@ -39,10 +39,10 @@ public:
   // `workspace`: kConvolutionWorkspaceBytes of device memory.
   Status create(CudaDevice &gpu, CUdeviceptr workspace);
 
-  // Lays out a convolution and returns its number. Equal ones share the engine. `name` is what an error calls it.
+  // Lays out a convolution and returns its number. Equal ones share the engine. `name` is its name in an error.
   Status prepare(const ashlar_rt_conv_desc &desc, const ConvolutionOperands &operands, const char *name, size_t &number);
 
-  // Makes what was prepared ready to run. Takes memory where an engine was chosen that needs more than the plan has.
+  // Makes prepared convolutions ready to run. Takes memory where a chosen engine needs more than the plan has.
   Status finish();
 
   // Puts a convolution on the stream. Assumes finish().

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One distinct convolution in cuDNN's graph API, and the engine that was chosen for it: which the library proposes, what each would break,
-// and which of them is taken.
+// One distinct convolution in cuDNN's graph API, and its chosen engine: the library's proposals, the promises that each would break, and
+// the choice.
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CUDA_CONVOLUTION_PLAN_H
 #define ASHLAR_RUNTIME_KERNELS_CUDA_CONVOLUTION_PLAN_H
@@ -27,7 +27,7 @@ int64_t elementsOf(const ashlar_rt_conv_desc &desc, ConvolutionTensor tensor);
 enum Relaxation : uint32_t {
   kMoreWorkspace = 1,    // than the memory plan counts
   kTf32 = 2,             // operands in f32 rounded to tf32 where the job does not allow it
-  kTransforms = 4,       // Winograd or FFT, which spread what is infinite
+  kTransforms = 4,       // Winograd or FFT, which spread infinities
   kNondeterministic = 8, // sums in another order each time
   kNever = 16            // anything else: operands or sums in fewer bits
 };
@@ -38,12 +38,12 @@ Status readRelaxations(const char *text, uint32_t &relaxations);
 // Returns the words of some relaxations: "workspace,tf32".
 std::string relaxationWords(uint32_t relaxations);
 
-// An engine that the library proposed, and what became of it.
+// An engine that the library proposed, and its outcome.
 struct EngineTrial {
   explicit EngineTrial(const CudnnLibrary &dnn) : configuration(dnn), execution(dnn) {}
 
-  // Returns "engine 3: TENSOR_CORE; CUDNN_STATUS_SUCCESS, 1048576 bytes of workspace; needs tf32": its notes, what finalizing its plan
-  // gave, and the promises it would break.
+  // Returns "engine 3: TENSOR_CORE; CUDNN_STATUS_SUCCESS, 1048576 bytes of workspace; needs tf32": its notes, the result of finalizing its
+  // plan, and the promises it would break.
   std::string text() const;
 
   CudnnDescriptor configuration, execution;
@@ -51,7 +51,7 @@ struct EngineTrial {
   std::string notes;          // "none" for none
   uint32_t needs = 0;         // relaxations, because of its notes or its workspace
   bool isPlanned = false;     // finalizing the plan was tried
-  std::string status;         // what that gave
+  std::string status;         // the result of that
   bool runs = false;          // whether it was a success
   int64_t workspaceBytes = 0; // of the plan
 };
@@ -70,11 +70,11 @@ public:
   // Describes everything but the engine. Fails for a type that the library does not have; `name` is for the error.
   Status layOut(cudnnHandle_t owner, const char *name);
 
-  // Takes the first engine that breaks no promise, or as few as may be: those of `relaxations`, one more after the other. `mostBytes`: of
-  // workspace where more than planned is allowed. Fails with what each engine was refused for.
+  // Takes the first engine that breaks no promise, or as few as possible: promises of `relaxations`, one more after the other. `mostBytes`:
+  // of workspace where more than planned is allowed. Fails with the reason for refusing each engine.
   Status choose(uint32_t relaxations, uint64_t mostBytes, const char *name);
 
-  // Plans the engines that choose() did not come to: the library then tells of each whether it could.
+  // Plans the engines that choose() did not reach: the library then reports whether each could run.
   Status planAll();
 
   // The engines that were proposed, and that which was chosen, among them; null: none.

@@ -28,7 +28,7 @@ struct CublasLtLibrary {
   // Loads libcublasLt and checks its version.
   static Status load(CublasLtLibrary &library, const char *soname = "libcublasLt.so.13");
 
-  // Returns ok for success, else "WHAT: what the library says about it".
+  // Returns ok for success, else "WHAT: the library's message".
   Status check(cublasStatus_t result, const char *what) const {
     return result == CUBLAS_STATUS_SUCCESS ? Status() : unavailable("{}: {}", what, cublasLtGetStatusString(result));
   }

@@ -43,7 +43,7 @@ public:
     return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &other.handle);
   }
 
-  // Returns what the library says: a part of it that is not supported is no failure of the caller.
+  // Returns the library's status: an unsupported feature is no failure of the caller.
   cudnnStatus_t finalize() { return dnn->cudnnBackendFinalize(handle); }
 
   cudnnBackendDescriptor_t get() const { return handle; }

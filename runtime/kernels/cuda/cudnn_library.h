@@ -26,7 +26,7 @@ struct CudnnLibrary {
   // Loads libcudnn and checks its version.
   static Status load(CudnnLibrary &library, const char *soname = "libcudnn.so.9");
 
-  // Returns ok for success, else "WHAT: what the library says about it".
+  // Returns ok for success, else "WHAT: the library's message".
   Status check(cudnnStatus_t result, const char *what) const {
     return result == CUDNN_STATUS_SUCCESS ? Status() : unavailable("{}: {}", what, cudnnGetErrorString(result));
   }

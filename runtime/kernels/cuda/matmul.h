@@ -32,14 +32,14 @@ public:
   // of device memory. `stream`: where trials run.
   Status create(CudaDevice &gpu, CUdeviceptr workspace, CUstream stream);
 
-  // Lays out a product and returns its number. Of distinct products every algorithm that may be chosen runs once, on the operands: what
-  // `out` and `sums` held is lost. `name` is what an error calls it; one that no way is left for names all that was tried.
+  // Lays out a product and returns its number. For distinct products every candidate algorithm runs once, on the operands, which overwrites
+  // `out` and `sums`. `name` is its name in an error; if no algorithm is left, the error names all that were tried.
   Status prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &operands, const char *name, size_t &number);
 
   // Puts a product on the stream.
   Status enqueue(size_t number, CUstream stream) const;
 
-  // Returns why a product takes several calls: what the library said of one; "" for most.
+  // Returns why a product takes several calls: the library's reason for refusing one; "" for most.
   const std::string &refusal(size_t number) const;
 
   // Returns which algorithm of the heuristic the last call of a product runs; 0 is its first.
@@ -53,7 +53,7 @@ private:
   struct Step;
   struct Prepared;
 
-  // What was replaced for one reason, of products of one type.
+  // The replacements for one reason, of products of one type.
   struct Replacement {
     std::string text;
     std::string first; // product

@@ -23,11 +23,11 @@ struct MatmulOperands {
   uint32_t outDtype = ASHLAR_RT_F32; // of out, bias and sums
 };
 
-// What a call computes: out = epilogue(A B [+ out] + bias), and sums. The library may use `workspaceBytes` beside it.
+// The computation of a call: out = epilogue(A B [+ out] + bias), and sums. The library may also use `workspaceBytes`.
 struct CallDesc {
   ashlar_rt_gemm_desc product = {};
   MatmulOperands at;
-  bool adds = false; // to what out holds
+  bool adds = false; // to the old out
   uint64_t workspaceBytes = kMatmulWorkspaceBytes;
 
   // Returns everything that the library looks at to choose an algorithm.
@@ -57,7 +57,7 @@ public:
   // Describes everything but the algorithm. Fails for types and epilogues that the library does not have at all; `name` is for the error.
   Status layOut(const CallDesc &desc, const char *name);
 
-  // Asks the library for algorithms, its best first. `refusal` becomes what it says when there is none.
+  // Asks the library for algorithms, its best first. `refusal` becomes its message when there is none.
   Status propose(cublasLtHandle_t handle, std::vector<cublasLtMatmulHeuristicResult_t> &found, std::string &refusal) const;
 
   // Puts the call on the stream.

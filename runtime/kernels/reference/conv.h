@@ -9,8 +9,8 @@
 
 namespace ashlar::rt {
 
-// Computes what the descriptor says, sums in f64. `a`, `b`, `out`: the first two buffers and the last one; `bias` and `residual` are read
-// only if the descriptor has them.
+// Computes the descriptor's convolution, sums in f64. `a`, `b`, `out`: the first two buffers and the last one; `bias` and `residual` are
+// read only if the descriptor has them.
 void referenceConv(const ashlar_rt_conv_desc &desc, const float *a, const float *b, const float *scale, const float *bias,
                    const float *residual, float *out);
 

@@ -9,11 +9,11 @@
 
 namespace ashlar::rt {
 
-// Finds what cannot be written, before the run.
+// Finds unwritable outputs before the run.
 Status checkExport(const Session &session);
 
-// Gathers the variables one after the other and lets rank 0 write the model, and the file of data beside it. Every rank calls it, after a
-// barrier; only the status of rank 0 can tell of a file.
+// Gathers the variables one after the other and lets rank 0 write the model, and the file of data next to it. Every rank calls it, after a
+// barrier; only the status of rank 0 reports errors of files.
 Status exportModel(Session &session);
 
 } // namespace ashlar::rt

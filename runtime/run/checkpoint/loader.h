@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Goes on from a checkpoint, or starts from weights of others, on any mesh (docs/checkpoints.md): copies from the pieces in files what this
-// rank's devices need.
+// Goes on from a checkpoint, or starts from weights of others, on any mesh (docs/checkpoints.md): copies the parts for this rank's devices
+// from the pieces in files.
 
 #ifndef ASHLAR_RUNTIME_RUN_CHECKPOINT_LOADER_H
 #define ASHLAR_RUNTIME_RUN_CHECKPOINT_LOADER_H
@@ -20,27 +20,26 @@ class Loader {
 public:
   explicit Loader(Session &session) : session(session) {}
 
-  // Reads the index of the checkpoint that --resume names. Without one, and where `latest` finds none, lists what --init-from names.
+  // Reads the index of the checkpoint of --resume. Without one, and where `latest` finds none, lists the tensors of --init-from.
   Status open();
 
   // Whether there is a checkpoint to go on from.
   bool resumes() const { return source == Source::kCheckpoint; }
 
-  // What the run goes on with. Assumes that it resumes.
+  // The position at which the run goes on. Assumes that it resumes.
   uint64_t stepsDone() const { return reader.index().stepsDone; }
   uint64_t seed() const { return reader.index().seed; }
 
-  // Checks that the run's data are those of the checkpoint.
+  // Checks the run's data against the checkpoint's.
   Status checkData(const DataPosition &position) const;
 
-  // Checks that the program's tensors are in the checkpoint and it has no others, or its variables in the weights, or notes what is left
-  // out.
+  // Checks that the program's tensors are in the checkpoint and it has no others, or its variables in the weights, or notes missing ones.
   Status checkTensors();
 
-  // Overwrites what init gave the variables, and when it resumes the states, of this rank's devices.
+  // Overwrites the initial values of variables, and when it resumes the states, of this rank's devices.
   Status load();
 
-  // Returns what the reader is to know: which checkpoints were passed over, where the run goes on, what was left out.
+  // Returns the lines for the reader: skipped checkpoints, the position of the run, missing tensors.
   const std::vector<std::string> &lines() const { return told; }
 
 private:
@@ -51,7 +50,7 @@ private:
   Status openWeights();
   // Whether a tensor of the program is to come from the source.
   bool isWanted(const ashlar_rt_tensor &tensor) const;
-  // Fails for what does not fit, or notes it where a part is enough. `others`: what the error tells besides.
+  // Fails for misfits, or notes them where a part is enough. `others`: more lines of the error.
   Status settle(const std::vector<std::string> &misfits, const std::vector<std::string> &unused, const std::string &others);
   Status fill(const ashlar_rt_tensor &tensor, const CheckpointTensor &stored, const Piece &wanted, char *local);
 

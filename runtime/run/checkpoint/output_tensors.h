@@ -34,8 +34,8 @@ Status checkOutputTensors(const Session &session, const std::vector<OutputTensor
 // Puts the pieces of a tensor of a stage together on rank 0; empty on other ranks. Every rank calls it, after a barrier.
 Status fetchGlobal(Session &session, const ashlar_rt_tensor &tensor, uint32_t stage, std::vector<char> &global);
 
-// Puts the pieces of the tensors together and lets rank 0 write them, all or none; of dims that have a count, the elements that are there.
-// Every rank calls it, after a barrier; only the status of rank 0 can tell of a file.
+// Joins the pieces of the tensors and lets rank 0 write them, all or none; of dims that have a count, the valid elements. Every rank calls
+// it, after a barrier; only the status of rank 0 reports errors of files.
 Status writeOutputTensors(Session &session, const std::vector<OutputTensor> &tensors);
 
 } // namespace ashlar::rt

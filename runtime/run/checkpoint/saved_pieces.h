@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What belongs into a checkpoint, and which rank writes it.
+// The content of a checkpoint, and the ranks that write it.
 
 #ifndef ASHLAR_RUNTIME_RUN_CHECKPOINT_SAVED_PIECES_H
 #define ASHLAR_RUNTIME_RUN_CHECKPOINT_SAVED_PIECES_H
@@ -15,7 +15,7 @@ namespace ashlar::rt {
 // Whether a tensor lasts from step to step.
 bool isSaved(const ashlar_rt_tensor &tensor);
 
-// Returns the tensors that all stages together save, each once: what several stages hold is alike on all. `stage` is the first to have it.
+// Returns the tensors that all stages together save, each once: copies on several stages are equal. `stage` is the first to have it.
 struct SavedTensor {
   const ashlar_rt_tensor *tensor;
   uint32_t stage;
@@ -30,8 +30,8 @@ struct SavedPiece {
   uint64_t bytes; // without padding
 };
 
-// Returns what the devices [first, first + count) of the variant's stage write. Of the devices that hold the same piece of the n-th tensor,
-// number n modulo their number writes it, so that all of them write; all devices of all stages together write each byte once.
+// Returns the pieces that the devices [first, first + count) of the variant's stage write. Among the devices with the same piece of the
+// n-th tensor, number n modulo their number writes it, so that all of them write; all devices of all stages together write each byte once.
 std::vector<SavedPiece> savedPieces(const ashlar_rt_variant &variant, const Mesh &mesh, int first, int count);
 
 // Copies a piece without its padding. `local` holds the device's buffer.

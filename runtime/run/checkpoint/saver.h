@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Writes checkpoints beside training (docs/checkpoints.md): copies what this rank writes to a buffer, and lets a thread write it. The main
-// threads of the ranks tell each other after each step how far their threads are.
+// Writes checkpoints during training (docs/checkpoints.md): copies this rank's pieces to a buffer, and lets a thread write it. The main
+// threads of the ranks exchange the progress of their threads after each step.
 
 #ifndef ASHLAR_RUNTIME_RUN_CHECKPOINT_SAVER_H
 #define ASHLAR_RUNTIME_RUN_CHECKPOINT_SAVER_H
@@ -20,7 +20,7 @@
 
 namespace ashlar::rt {
 
-// Where a run is in its data, and what that is counted in.
+// The position of a run in its data, and its units.
 struct DataPosition {
   uint64_t stepsPerEpoch = 1, samplesAStep = 0, samples = 0;
 };
@@ -28,7 +28,7 @@ struct DataPosition {
 // Used by the main thread of every rank, at the same places.
 class Saver {
 public:
-  // Tells a line to the reader, on rank 0.
+  // Prints a line for the reader, on rank 0.
   using Tell = std::function<void(const std::string &line)>;
 
   explicit Saver(Session &session) : session(session) {}
@@ -37,7 +37,7 @@ public:
   // Whether the run writes checkpoints at all.
   bool saves() const { return session.options->savesCheckpoints; }
 
-  // Lays out what this rank writes, and has rank 0 make the folder. Does nothing when nothing is saved.
+  // Lays out this rank's pieces, and makes rank 0 create the folder. Does nothing when nothing is saved.
   Status prepare(const DataPosition &position, Tell tell);
 
   // From now on, while this lives, a signal to end the run only asks for a checkpoint first.
@@ -46,13 +46,13 @@ public:
   // Bytes of the buffer.
   uint64_t bufferBytes() const { return bytes; }
 
-  // Says that `steps` steps since the very start are done: begins a checkpoint when one is due, or a signal asked for the last one, and
-  // tells of the one under way. `ends`: the run is to end now. A save that fails is told, no failure of this, unless numbers are not
-  // finite. `stops`: a number of this step is not, on this rank. Then nothing is begun on any rank, what is under way is finished, and
+  // Called when `steps` steps since the very start are done: begins a checkpoint when one is due, or a signal asked for the last one, and
+  // reports the one under way. `ends`: the run is to end now. A failed save is a warning, no failure of this, unless numbers are not
+  // finite. `stops`: a number of this step is not, on this rank. Then nothing is begun on any rank, the save under way is finished, and
   // `ends` is set.
   Status afterStep(uint64_t steps, bool stops, bool &ends);
 
-  // Whether a rank said so.
+  // Whether a rank stopped.
   bool isStopped() const { return stopped; }
 
   // Saves the last step of the run, unless it is saved, and waits until it is on disk. Fails when it could not be written.
@@ -62,7 +62,7 @@ private:
   // How far a rank is with the checkpoint.
   enum class State : uint32_t { kNone, kWriting, kWritten, kFailed };
 
-  // What the ranks tell each other.
+  // The reports between ranks.
   struct Report {
     uint32_t state;
     uint32_t signal;
@@ -97,13 +97,13 @@ private:
   uint64_t lastSteps = 0; // steps of it; 0: none yet
   uint64_t number = 0;    // of the next one, on rank 0
   Status lastFailure;     // of it
-  bool stops = false;     // what this rank tells
+  bool stops = false;     // this rank's report
   bool stopped = false;
   bool committing = false;
   std::thread thread;
   Status result; // of the thread, once the state is kWritten or kFailed
   std::atomic<State> state{State::kNone};
-  std::vector<std::pair<int, struct sigaction>> replaced; // signals, and what they did before
+  std::vector<std::pair<int, struct sigaction>> replaced; // signals, and their former actions
   bool honoured = false;                                  // the signal that was caught
 };
 

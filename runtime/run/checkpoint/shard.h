@@ -21,7 +21,7 @@ enum class ShardCopy { kGlobalToLocal, kLocalToGlobal };
 void copyShard(ShardCopy direction, const ashlar_rt_tensor &tensor, const ashlar_rt_variant &variant, uint32_t device, char *global,
                char *local);
 
-// Whether a device, at `at`, is the first of those that hold the same piece of the tensor.
+// Whether a device, at `at`, is the first of the devices with the same piece of the tensor.
 bool holdsFirstCopy(const ashlar_rt_tensor &tensor, int device, const std::vector<int64_t> &at);
 
 // Bytes of the global tensor.

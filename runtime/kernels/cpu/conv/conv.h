@@ -29,8 +29,8 @@ public:
   Conv &operator=(Conv &&) noexcept;
   ~Conv();
 
-  // Chooses the kernel for `desc`, cuts the work into at most `threads` (>= 1) parts and reserves what running them needs: in `workspace`,
-  // which must outlive the convolution, or in memory of its own when that is null.
+  // Chooses the kernel for `desc`, cuts the work into at most `threads` (>= 1) parts and reserves their memory: in `workspace`, which must
+  // outlive the convolution, or in memory of its own when that is null.
   static Status prepare(const ashlar_rt_conv_desc &desc, int threads, Conv &conv, GemmWorkspace *workspace = nullptr);
 
   // The same with a given kernel, for tests.
@@ -48,8 +48,8 @@ public:
   void order(int piece, const float *weights, float *ordered) const;
 
   // Computes part `part`. Different parts may run at the same time. `a`, `b` and `out` are the first two buffers and the result in the
-  // order of the descriptor, `b` what order() made of them where weights are fixed; `scale`, `bias` and `residual` are ignored unless it
-  // has them. `out` overlaps no operand. Does not allocate.
+  // order of the descriptor, `b` the output of order() where weights are fixed; `scale`, `bias` and `residual` are ignored unless it has
+  // them. `out` overlaps no operand. Does not allocate.
   void runPart(int part, const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out);
 
   // Computes all parts on the calling thread.

@@ -32,8 +32,8 @@ struct ConvRun {
 };
 
 // Returns the runs of one spatial dim of the given kind of convolution. Every run of forward and data has only places whose pixels exist at
-// all its positions, so that padding, and what strides leave out, is not computed; weights has one run with all places. With `folded` there
-// is one place, and `columns` pixels of input without padding.
+// all its positions, so that padding, and elements skipped by strides, are not computed; weights has one run with all places. With `folded`
+// there is one place, and `columns` pixels of input without padding.
 std::vector<ConvRun> runsOf(uint32_t kind, const ashlar_rt_conv_dim &dim, bool folded, int64_t columns);
 
 // A place of the kernel: element `index` of a filter, its pixel at position 0, and the offset of that in the input, in floats.
@@ -60,7 +60,7 @@ public:
   void listPlaces(ConvPlace *places) const;
 
   // Fills `table` as ConvPixels wants it for `count` positions from `begin` on and some of the places, and `at` with offsets of their
-  // pixels in the result. `in` is image `firstImage` of the input, `zeros` what the padding reads: null for forward and data.
+  // pixels in the result. `in` is image `firstImage` of the input, `zeros` the source of padding: null for forward and data.
   void fillPixels(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const float *in,
                   const float *zeros, int64_t tileRows, const float **table, int64_t *at) const;
 

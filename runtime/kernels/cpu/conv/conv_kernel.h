@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The border between conv*.cpp, which know windows, and the kernels, one translation unit for each instruction set, which compute blocks. A
-// kernel sees tables of addresses only: where the windows stand, and what is padding, is in them.
+// kernel sees tables of addresses only: they contain the places of windows, and padding.
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CPU_CONV_CONV_KERNEL_H
 #define ASHLAR_RUNTIME_KERNELS_CPU_CONV_CONV_KERNEL_H
@@ -10,7 +10,7 @@
 
 namespace ashlar::rt {
 
-// What becomes of a chain of multiply-adds of a pixel in a block of the result. Element j of pixel i is out[at[i] + j].
+// The end of a chain of multiply-adds of a pixel in a block of the result. Element j of pixel i is out[at[i] + j].
 struct ConvOut {
   float *out;
   const int64_t *at;
@@ -49,7 +49,7 @@ struct ConvPair {
   const float *in, *gradient;
 };
 
-// How many pairs ahead of the products a kernel has the input fetched. Readable pairs, of any readable addresses, follow the last one.
+// The distance in pairs at which a kernel prefetches the input. Readable pairs, of any readable addresses, follow the last one.
 constexpr int64_t kConvAhead = 16;
 
 // A block of positions of a weight gradient at one kernel place: sums(c, j) += sum over the pairs of in[inOffset + c] * gradient[j].

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a prepared convolution knows, shared by conv.cpp and the files that compute it. Grids point to runs: a plan is moved, not copied.
+// The state of a prepared convolution, shared by conv.cpp and the files that compute it. Grids point to runs: a plan is moved, not copied.
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CPU_CONV_CONV_PLAN_H
 #define ASHLAR_RUNTIME_KERNELS_CPU_CONV_CONV_PLAN_H
@@ -18,7 +18,7 @@ namespace ashlar::rt {
 // The memory of one part, each piece aligned to ASHLAR_RT_ALIGNMENT.
 struct ConvMemory {
   float *panels;     // weights in the order of the kernel, unless they are fixed, or sums of a weight gradient
-  float *zeros;      // what the padding reads
+  float *zeros;      // source of padding
   void *table;       // const float *, or ConvPair
   int64_t *at;       // offsets of pixels
   ConvPlace *places; // of a grid

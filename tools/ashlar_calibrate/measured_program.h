@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is measured, as programs of an image: instructions as the compiler emits them, so that what is timed is the runtime of compiled
-// programs, with its dispatch, its workspaces and its choice of kernels.
+// The measurements as programs of an image: instructions as the compiler emits them, so that times are those of compiled programs in the
+// runtime, with its dispatch, its workspaces and its choice of kernels.
 
 #ifndef ASHLAR_TOOLS_ASHLAR_CALIBRATE_MEASURED_PROGRAM_H
 #define ASHLAR_TOOLS_ASHLAR_CALIBRATE_MEASURED_PROGRAM_H
@@ -16,14 +16,14 @@ namespace ashlar::calibrate {
 
 // One number to measure.
 struct Measured {
-  std::string label;         // what the line on stdout begins with; its time follows
+  std::string label;         // the begin of the line on stdout; its time follows
   std::string program;       // of the image
-  uint32_t count = 1;        // instructions of the program that are alike: the time is that of one
+  uint32_t count = 1;        // equal instructions of the program: the time is one's
   bool isCollective = false; // ranks wait for each other in it
 };
 
-// An image, and what its programs measure. State: all that the image points to, at fixed addresses. Its buffers lie at the start of one
-// arena, those of one instruction one behind the other.
+// An image with programs to measure. State: all objects that the image points to, at fixed addresses. Its buffers lie at the start of one
+// arena, the buffers of one instruction one after the other.
 class MeasuredImage {
 public:
   // Of so many ranks, one device each.
@@ -44,8 +44,8 @@ public:
   // Adds small kernels. Line: "launch SECONDS".
   void addLaunches();
 
-  // Adds a collective of all ranks on whole tensors of about so many bytes; BYTES are those of a rank's operand. Line: "collective KIND
-  // RANKS BYTES SECONDS", KIND as job.proto names it.
+  // Adds a collective of all ranks on whole tensors of about so many bytes; BYTES is the size of a rank's operand. Line: "collective KIND
+  // RANKS BYTES SECONDS", KIND as in job.proto.
   void addCollective(const char *kind, uint64_t bytes);
 
   // Returns the image, once all is added.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ashlar-ckpt does: one function a subcommand. They print to standard output; a failure is returned.
+// The subcommands of ashlar-ckpt, one function each. They print to standard output; a failure is returned.
 
 #ifndef ASHLAR_TOOLS_ASHLAR_CKPT_COMMANDS_H
 #define ASHLAR_TOOLS_ASHLAR_CKPT_COMMANDS_H
@@ -29,7 +29,7 @@ rt::Status readPart(rt::CheckpointReader &reader, const rt::CheckpointTensor &te
 // Prints a table of the checkpoints in a directory, the newest first.
 rt::Status list(const std::string &directory);
 
-// Prints what is in a checkpoint; `pieces`: and where.
+// Prints the contents of a checkpoint; `pieces`: with their places.
 rt::Status show(const std::string &checkpoint, bool pieces);
 
 // Reads all of some checkpoints and prints a line for each damaged range. `isDamaged`: there is one.

@@ -22,7 +22,7 @@ struct Features {
 };
 
 struct ConvSizes {
-  int64_t channels, kernel, stride; // of the result; height and width of the window; what lies between two
+  int64_t channels, kernel, stride; // of the result; height and width of the window; distance between two
   int64_t groups = 1;
   bool bias = false;
   bool padded = true; // by half the window on each side

@@ -21,7 +21,7 @@ struct ParameterOptions {
   std::optional<float> fill; // every element; without: uniform, by fan-in
 };
 
-// The gain of a parameter with a ReLU behind it, by He et al. (2015): what it makes has the variance of what it takes.
+// The gain of a parameter with a ReLU after it, by He et al. (2015): the result has the variance of the operand.
 inline constexpr double kReluGain = 2.449489742783178; // sqrt(6)
 
 class ModelBuilder {
@@ -34,8 +34,8 @@ public:
   // A model input; returns its name.
   std::string addInput(const std::string &name, const Shape &shape, onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT);
 
-  // A parameter, filled as the options say: `fanIn` bounds its random values, to gain / sqrt(fanIn). Throws std::runtime_error when the
-  // data of all parameters no longer fit into an ONNX file. Returns its name.
+  // A parameter, filled by the options: `fanIn` bounds its random values, to gain / sqrt(fanIn). Throws std::runtime_error when the data of
+  // all parameters no longer fit into an ONNX file. Returns its name.
   std::string addParameter(const std::string &name, const Shape &shape, int64_t fanIn, double gain = 1);
 
   // A parameter with all elements equal, whatever the options; returns its name.

@@ -15,9 +15,9 @@ onnx::ModelProto makeLinear(const ParameterOptions &options);
 // `layers` dense layers fc1, fc2, ... with ReLU between them, 784 -> width -> ... -> 10: "input" -> "logits".
 onnx::ModelProto makeMlp(const ParameterOptions &options, int64_t layers, int64_t width);
 
-// What one of `devices` devices along mesh axis "tp" computes of makeMlp with three layers: it holds its rows of fc1's weight and bias and
-// its columns of fc2's weight, and an AllReduce adds the parts of fc2's products. Parameters have no data: a device has no others' pieces.
-// Throws std::runtime_error when the devices do not divide the width.
+// The program of one of `devices` devices along mesh axis "tp" for makeMlp with three layers: it holds its rows of fc1's weight and bias
+// and its columns of fc2's weight, and an AllReduce adds the partial products of fc2. Parameters have no data: a device has no others'
+// pieces. Throws std::runtime_error when the devices do not divide the width.
 onnx::ModelProto makeHybridMlp(int64_t width, int64_t devices);
 
 // Three layers of input_mapping and output_mapping, each Dense(10, 10): the example of fusing gradient all-reduces by id.

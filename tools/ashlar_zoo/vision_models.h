@@ -10,7 +10,7 @@
 
 namespace ashlar::zoo {
 
-// What these networks have in common.
+// The common options of these networks.
 struct VisionOptions {
   int64_t classes = 10;
   int64_t image = 224;       // height and width

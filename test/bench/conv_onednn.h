@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A convolution by oneDNN, for comparison: channels last, weights in the order that oneDNN asks for. run() does what a training step would:
+// A convolution by oneDNN, for comparison: channels last, weights in oneDNN's preferred order. run() does the work of a training step:
 // weights are reordered before a forward convolution or a data gradient, and a weight gradient is reordered after.
 
 #ifndef ASHLAR_TEST_BENCH_CONV_ONEDNN_H

@@ -8,8 +8,8 @@
 namespace ashlar::bench {
 
 // Prepares every product of a table as a program would, runs it, and compares a sample of the results with sums on the host. Prints a line
-// for each that is refused, and whether what replaces it is right; for each that is wrong; and a count. `small`: of small sizes, for the
-// emulator. Returns the exit status: 1 where something is wrong or the library cannot be used, 77 where there is no GPU.
+// for each refused one, and whether its replacement is right; for each wrong one; and a count. `small`: of small sizes, for the emulator.
+// Returns the exit status: 1 where a result is wrong or the library cannot be used, 77 where there is no GPU.
 int probeMatmuls(bool small);
 
 } // namespace ashlar::bench

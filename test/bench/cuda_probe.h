@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the probes of library calls share: numbers whose sums are exact in f32 whatever their order, the device, and the report.
+// The common part of the probes of library calls: numbers whose sums are exact in f32 whatever their order, the device, and the report.
 //
 // A left number has as many significant bits as its type must keep (f32 12, which tf32 would round; tf32 11, bf16 8, f16 11), a right one
 // is -1, 0 or 1. So a product is a multiple of 2^-12, a sum of 16384 of them has some 20 bits, and a result in f32 that differs at all is
@@ -120,7 +120,7 @@ struct ProbeDevice {
     return wait();
   }
 
-  // Fills memory with NaNs, so that what is not written is seen.
+  // Fills memory with NaNs, so that missing writes are seen.
   rt::Status spoil(CUdeviceptr address, size_t bytes) {
     return device.driver().check(device.driver().cuMemsetD8Async(address, 0xff, bytes, stream), "cannot fill memory of the GPU");
   }
@@ -133,7 +133,7 @@ struct ProbeDevice {
   }
 };
 
-// Lines of a probe: what was refused first.
+// Lines of a probe: refusals first.
 struct ProbeReport {
   std::vector<std::string> refused, wrong, noted;
   int right = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the benchmarks of library calls share: the peak of a core, and best times.
+// The common part of the benchmarks of library calls: the peak of a core, and best times.
 
 #ifndef ASHLAR_TEST_BENCH_PEAK_H
 #define ASHLAR_TEST_BENCH_PEAK_H
@@ -17,7 +17,7 @@ inline double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-// Returns the time that this thread has run: what others do on the machine counts only as far as they take cache and bandwidth.
+// Returns the time that this thread has run: other programs count only by the cache and bandwidth that they take.
 inline double threadTime() {
   timespec time;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

@@ -25,7 +25,7 @@ struct MeshCase {
   int processes() const;
 };
 
-// One tensor of a random collective. Holds what its desc points to, which is that of a collective of this tensor alone.
+// One tensor of a random collective. Owns the targets of its desc, which describes a collective of this tensor alone.
 struct CollectiveCase {
   ashlar_rt_collective_desc desc = {};
   ashlar_rt_collective_tensor tensor = {};
@@ -49,7 +49,7 @@ struct CollectiveCase {
   bool agrees(const char *out, const std::vector<char> &expected, const MeshCase &mesh) const;
 };
 
-// An instruction for the cases [first, first + count), which are of one kind over one group. Holds what it points to.
+// An instruction for the cases [first, first + count) of one kind over one group. Owns the targets of its pointers.
 struct CollectiveInstr {
   size_t first = 0, count = 0;
   ashlar_rt_collective_desc desc = {};

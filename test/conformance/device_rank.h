@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The suite on a GPU: what a rank does when its arena is device memory.
+// The suite on a GPU: a rank whose arena is device memory.
 
 #ifndef ASHLAR_TEST_CONFORMANCE_DEVICE_RANK_H
 #define ASHLAR_TEST_CONFORMANCE_DEVICE_RANK_H

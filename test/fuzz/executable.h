@@ -16,14 +16,14 @@
 
 namespace ashlar::fuzz {
 
-// Compiles `lowered`, which pipelines::addLowerPasses made of `program` for `target`, and runs it, one of the cuda target on the emulator.
-// Returns what is wrong, in one line; "" when nothing is. With a `packFolder` a forward program for one or two devices is not run but kept
-// there, for another machine to run: program, in.NAME.npy, out.NAME.npy (what it must compute), and the files `tolerance` and `ranks`;
-// other programs are left out.
+// Compiles `lowered`, made of `program` by pipelines::addLowerPasses for `target`, and runs it, one of the cuda target on the emulator.
+// Returns the fault, in one line; "" for none. With a `packFolder` a forward program for one or two devices is not run but kept there, for
+// another machine to run: program, in.NAME.npy, out.NAME.npy (the expected results), and the files `tolerance` and `ranks`; other programs
+// are left out.
 std::string checkExecutable(mlir::ModuleOp program, mlir::ModuleOp lowered, exec::Target target, const std::string &packFolder = "");
 
-// Returns what an executable of the program must compute: the results of @forward, or the losses of some steps and the parameters after
-// them.
+// Returns the expected outcome of an executable of the program: the results of @forward, or the losses of some steps and the parameters
+// after them.
 mlir::FailureOr<std::vector<reference::Tensor>> expectedOutcome(mlir::ModuleOp program, const reference::Observer &observer);
 
 } // namespace ashlar::fuzz

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random jobs from end to end: ashlarc compiles model and job, the executable trains on files, and its losses, its evaluation and the
-// parameters it leaves behind are those of the reference.
+// Random jobs from end to end: ashlarc compiles model and job, the executable trains on files, and its losses, its evaluation and its final
+// parameters equal the reference's.
 
 #ifndef ASHLAR_TEST_FUZZ_JOB_CHECK_H
 #define ASHLAR_TEST_FUZZ_JOB_CHECK_H

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a training job must come to, computed by plain loops in double precision: order of the samples, batches, transforms, a chain of
+// The expected result of a training job, computed by plain loops in double precision: order of the samples, batches, transforms, a chain of
 // dense layers, loss, gradients, optimizer, evaluation. It shares no code with the compiler and the runtime; where they have a choice it
 // follows docs/data.md, docs/semantics.md and docs/numbers.md. Written for reading.
 
@@ -46,7 +46,7 @@ struct Layer {
   bool weightIsFrozen = false;
 };
 
-// What happens to the inputs of a sample, of docs/data.md.
+// A transform of the inputs of a sample, from docs/data.md.
 struct SampleTransform {
   enum Kind { Scale, Crop, Flip, Resize, ChannelsFirst, Nothing };
   Kind kind = Nothing;
@@ -58,7 +58,7 @@ struct SampleTransform {
 // The samples of a split, one after the other.
 struct Samples {
   int64_t count = 0;
-  std::vector<double> inputs;  // count x what a sample has ahead of the transforms
+  std::vector<double> inputs;  // count x size of a sample before the transforms
   std::vector<double> targets; // count x outputs of the last layer
   std::vector<int64_t> labels; // count
 };
@@ -71,7 +71,7 @@ struct TrainingJob {
   int64_t logEvery = 0; // 0: once an epoch
   bool shuffles = false;
   uint64_t seed = 1;
-  // Of a sample ahead of the transforms: of an image {height, width, channels}, else {1, 1, inputs of the first layer}.
+  // Of a sample before the transforms: of an image {height, width, channels}, else {1, 1, inputs of the first layer}.
   std::vector<int64_t> sampleShape;
   std::vector<SampleTransform> transforms;
   job::Optimizer optimizer;
@@ -79,7 +79,7 @@ struct TrainingJob {
   Samples train, evaluation;
 };
 
-// What becomes of each number that is computed: nothing, or a random error.
+// The rounding of each computed number: none, or a random error.
 struct Rounding {
   std::function<double(double)> inner = [](double x) { return x; };     // values and gradients between layers
   std::function<double(double)> parameter = [](double x) { return x; }; // parameters and their state after an update

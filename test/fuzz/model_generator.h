@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What random_model.cpp draws models with: a pool of the values that were made, each with an upper bound, and a maker for each family of
-// ops, which takes values of the pool and adds others to it. A seed's program is made of what the dice draw, in this order: makers that
-// came later draw with dice of their own, so that the rest of the program stays the same.
+// The tools of random_model.cpp: a pool of the values that were made, each with an upper bound, and a maker for each family of ops, which
+// takes values of the pool and adds others to it. The dice of a seed make its program, in this order: makers that came later draw with dice
+// of their own, so that the rest of the program stays the same.
 
 #ifndef ASHLAR_TEST_FUZZ_MODEL_GENERATOR_H
 #define ASHLAR_TEST_FUZZ_MODEL_GENERATOR_H

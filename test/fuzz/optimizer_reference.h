@@ -14,7 +14,7 @@
 
 namespace ashlar::fuzz {
 
-// What an optimizer keeps of a parameter: the momentum or first moment, and the second moment. Empty is 0.
+// The optimizer's state of a parameter: the momentum or first moment, and the second moment. Empty is 0.
 struct OptimizerState {
   std::vector<double> first, second;
 };
@@ -25,10 +25,10 @@ double learningRateOf(const job::Optimizer &optimizer, int64_t step);
 // Returns the weight decay of all parameters without one of their own.
 double weightDecayOf(const job::Optimizer &optimizer);
 
-// Returns what clipping multiplies all gradients by.
+// Returns the factor of clipping for all gradients.
 double clipFactor(const job::Optimizer &optimizer, const std::vector<const std::vector<double> *> &gradients);
 
-// Updates a parameter and its state in step `step`, the update after `updates` others. `round` is applied to what is written.
+// Updates a parameter and its state in step `step`, the update after `updates` others. `round` is applied to written values.
 void updateParameter(const job::Optimizer &optimizer, int64_t step, int64_t updates, double decay, const std::vector<double> &gradient,
                      std::vector<double> &parameter, OptimizerState &state, const std::function<double(double)> &round);
 

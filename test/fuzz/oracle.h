@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The question to each program: do n ranks compute what one rank does? The reference interpreter runs the program on global shapes on one
-// rank, and what the compiler's own passes make of it on a simulated rank for each device of the mesh, from the same inputs. Every verify
+// The question to each program: do n ranks compute the same as one rank? The reference interpreter runs the program on global shapes on one
+// rank, and the output of the compiler's own passes on a simulated rank for each device of the mesh, from the same inputs. Every verify
 // pass runs, and so does lowering up to the instruction tables.
 //
-// A program with a pipeline (random_pipeline.h) is cut into its stages, which run as they are scheduled, each on a rank for each device of
-// the mesh; they are compared with the whole program that adds up the same micro-batches.
+// A program with a pipeline (random_pipeline.h) is cut into its stages, which run in their schedule, each on a rank for each device of the
+// mesh; they are compared with the whole program that adds up the same micro-batches.
 //
-// How far the two may differ is in rounding.h: elements that are close agree, of the others rounding.h tells how far rounding moves them. A
-// program of which rounding decides too many elements says nothing: other inputs are drawn for it, and when they do not help it fails.
+// The tolerance is in rounding.h: elements that are close agree, for the others rounding.h measures how far rounding moves them. A program
+// with too many elements decided by rounding is inconclusive: other inputs are drawn for it, and when they do not help it fails.
 
 #ifndef ASHLAR_TEST_FUZZ_ORACLE_H
 #define ASHLAR_TEST_FUZZ_ORACLE_H
@@ -25,7 +25,7 @@
 
 namespace ashlar::fuzz {
 
-// The share of a program's elements that may be undecided, and of those of a whole run.
+// The share of a program's elements that may be undecided, and of the elements of a whole run.
 inline constexpr double kMaxUndecided = 0.5, kMaxUndecidedOfRun = 0.01;
 
 // How a program can fail.
@@ -33,8 +33,8 @@ enum class FailureKind {
   None,
   Program,    // the program itself is none: it does not verify, or one rank cannot run it
   Passes,     // a pass of layout or partition reports an error
-  Price,      // a program sends other bytes than the price of its layouts says
-  Run,        // the partitioned program cannot be run, or ranks disagree on what they all hold
+  Price,      // a program sends other bytes than the cost of its layouts
+  Run,        // the partitioned program cannot be run, or ranks disagree on a replicated value
   Difference, // other numbers
   Lower,      // a pass of lowering reports an error
   Executable, // the compiled program cannot be built or run, or computes other numbers
@@ -48,7 +48,7 @@ llvm::StringRef nameOf(FailureKind kind);
 
 struct Verdict {
   FailureKind kind = FailureKind::None;
-  std::string message;                  // the first error; what differs by how much
+  std::string message;                  // the first error; the value that differs, and by how much
   double difference = 0;                // the largest of elements that are not undecided, when both programs ran
   int64_t elements = 0, undecided = 0;  // that were compared
   Precision precision = Precision::F64; // of the program
@@ -56,7 +56,7 @@ struct Verdict {
 
   bool ok() const { return kind == FailureKind::None; }
 
-  // Returns what stays the same while a program is reduced: kind and message without numbers and names.
+  // Returns the invariant of a program's reduction: kind and message without numbers and names.
   std::string signature() const;
 };
 
@@ -66,10 +66,11 @@ inline constexpr int64_t kMostPipelineRanks = 8;
 // Counts of ops by name.
 using Census = std::map<std::string, int64_t>;
 
-// What collectives of several tensors are counted as.
+// The name of collectives of several tensors in the census.
 inline constexpr const char *kFusedCensus = "fused collectives";
 
-// What programs that were cut into stages are counted as, and those that have too few ops for their stages; these are checked whole.
+// The names in the census of programs that were cut into stages, and of programs with too few ops for their stages; these are checked
+// whole.
 inline constexpr const char *kPipelineCensus = "pipelines", *kRefusedPipelineCensus = "pipelines refused";
 
 // What programs are counted as of kinds in which faults were found: with a conv_data whose operand or result is exchanged between devices;
@@ -91,8 +92,8 @@ struct CheckOptions {
   Census *census = nullptr;                // of the ops of the program, and the collectives that came out
 };
 
-// Adds the compiler's passes of layout and partition for a program with a mesh, and the cut of one with a pipeline, and says on the mesh
-// what its links cost; variables as kSplitVariablesAttr says.
+// Adds the compiler's passes of layout and partition for a program with a mesh, and the cut of one with a pipeline, and puts the costs of
+// its links on the mesh; variables by kSplitVariablesAttr.
 void addDistPasses(mlir::OpPassManager &passes, mlir::ModuleOp program);
 
 // Checks a program: @init, if there, then @forward, or twice @train_step and once @eval_step; of one with a pipeline two whole steps and

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random job files: a small ONNX model, a job that trains it, and its data, with what the reference needs to know of them.
+// Random job files: a small ONNX model, a job that trains it, and its data, with their descriptions for the reference.
 
 #ifndef ASHLAR_TEST_FUZZ_RANDOM_JOB_H
 #define ASHLAR_TEST_FUZZ_RANDOM_JOB_H

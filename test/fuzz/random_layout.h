@@ -34,7 +34,7 @@ private:
 // Returns a mesh of 1 to 3 axes "x", "y", "z" and at most 12 devices; some axes have size 1.
 dist::MeshAttr randomMesh(Dice &dice, mlir::MLIRContext &context);
 
-// Returns sizes for dims: half of them are what the axes of the mesh divide.
+// Returns sizes for dims: half of them are divisible by the axes of the mesh.
 llvm::SmallVector<int64_t> randomSizes(Dice &dice, dist::MeshAttr mesh);
 
 // Returns a layout that splits random dims over random axes; not partial. Dims are divided evenly unless `uneven`.

@@ -15,11 +15,11 @@ namespace ashlar::fuzz {
 
 struct ModelOptions {
   mlir::Type floatType;             // f32 or f64
-  llvm::SmallVector<int64_t> sizes; // what dims are drawn from
+  llvm::SmallVector<int64_t> sizes; // dims are drawn from these
   int64_t numOps = 10;
   int64_t maxElements = 300; // of a value that other ops read
-  bool jumps = true;         // what is computed may decide comparisons and become integers
-  bool flat = false;         // a parameter has a gradient that is 0 but for rounding
+  bool jumps = true;         // computed values may decide comparisons and become integers
+  bool flat = false;         // a parameter has a gradient that is 0 up to rounding
   int64_t batch = 0;         // dim 0 of every input and of the prediction; 0: no training, any shapes
 };
 

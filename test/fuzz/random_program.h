@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What one seed stands for: a random mesh, a random model, the programs the compiler makes of it, and random layouts on their variables,
-// arguments, results and ops. For half of the seeds layouts may split sizes that the axes do not divide.
+// The program of a seed: a random mesh, a random model, the programs the compiler makes of it, and random layouts on their variables,
+// arguments, results and ops. For half of the seeds layouts may shard sizes that the axes do not divide.
 
 #ifndef ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H
 #define ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H
@@ -22,11 +22,11 @@ inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "fuzz.optimizer_pa
 // Attribute of modules: each parameter has an owner (unit).
 inline constexpr llvm::StringLiteral kGroupWeightsAttr = "fuzz.group_weights";
 
-// Attribute of modules: what collectives are put together where parameters have no ids, as ashlar-fuse-collectives takes it: array of three
+// Attribute of modules: the fusion of collectives whose parameters have no ids, as ashlar-fuse-collectives takes it: array of three
 // strings, of all-reduce, all-gather and reduce-scatter.
 inline constexpr llvm::StringLiteral kCommFusionModesAttr = "fuzz.comm_fusion";
 
-// Attribute of modules: how many of the moves by price ashlar-recompute makes (i64).
+// Attribute of modules: how many of the moves by cost ashlar-recompute makes (i64).
 inline constexpr llvm::StringLiteral kRecomputeMovesAttr = "fuzz.recompute_moves";
 
 struct ProgramOptions {
@@ -36,13 +36,13 @@ struct ProgramOptions {
   bool varied = false;
 };
 
-// A model, and the job that says what becomes of it.
+// A model, and its job.
 struct RandomModel {
   mlir::OwningOpRef<mlir::ModuleOp> module; // @forward and its variables
   job::Job job;
 };
 
-// Returns the model of a seed, ahead of any pass. Half of the jobs train.
+// Returns the model of a seed, before any pass. Half of the jobs train.
 RandomModel randomModel(mlir::MLIRContext &context, uint64_t seed, const ProgramOptions &options);
 
 // Returns the module of a seed: a dist.mesh, @init, and either @forward or @train_step and @eval_step (half of the seeds each), as

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random training models, kept after each pass that makes their training step, and runs of them in the interpreter. For tests: what cannot
-// be fails the test that asks for it.
+// Random training models, kept after each pass that makes their training step, and runs of them in the interpreter. For tests: an
+// impossible request fails its test.
 
 #ifndef ASHLAR_TEST_FUZZ_RANDOM_TRAINING_H
 #define ASHLAR_TEST_FUZZ_RANDOM_TRAINING_H
@@ -20,28 +20,28 @@ namespace ashlar::fuzz {
 
 using Values = std::map<std::string, reference::Tensor>; // of variables, by name
 
-// A random training model and what becomes of it, pass by pass.
+// A random training model and its form after each pass.
 struct Training {
   job::Job job; // with weight decays by rule of a few parameters
   std::vector<Stage> stages;
-  std::vector<reference::Tensor> inputs; // of @train_step, and behind them what @eval_step takes more
+  std::vector<reference::Tensor> inputs; // of @train_step, then the other inputs of @eval_step
   int64_t samples = 1;                   // that @eval_step sums over
   Values variables;
 
-  // Returns the module after a pass, or ahead of it.
+  // Returns the module after a pass, or before it.
   mlir::ModuleOp after(llvm::StringRef pass) { return *stages[indexOf(pass)].module; }
   mlir::ModuleOp before(llvm::StringRef pass) { return *stages[indexOf(pass) - 1].module; }
 
   size_t indexOf(llvm::StringRef pass);
 };
 
-// Draws random values for the variables of a module that have none in `values`; small integers, of which @ashlar.step stays small.
+// Draws random values for the variables of a module that have none in `values`; small integers, so that @ashlar.step stays small.
 void drawVariables(mlir::ModuleOp module, uint64_t seed, Values &values);
 
 // Returns random inputs of a function.
 std::vector<reference::Tensor> drawInputs(mlir::ModuleOp module, llvm::StringRef function, uint64_t seed);
 
-// Runs a function from these values of variables, which then are what it leaves behind. Inputs beyond its arguments are not needed.
+// Runs a function from these values of variables, which it updates. Inputs beyond its arguments are not needed.
 std::vector<reference::Tensor> run(mlir::ModuleOp module, llvm::StringRef function, llvm::ArrayRef<reference::Tensor> inputs,
                                    Values &variables, const reference::Observer &observer = {});
 

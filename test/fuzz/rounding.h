@@ -19,7 +19,7 @@
 
 namespace ashlar::fuzz {
 
-// What a program computes in; the widest type whose rounding matters.
+// The type of a program's computation; the widest type whose rounding matters.
 enum class Precision { F64, F32, Narrow };
 inline constexpr int kNumPrecisions = 3;
 
@@ -28,8 +28,8 @@ Precision precisionOf(mlir::ModuleOp program);
 
 // Differences are |x - y| / max(1, |x|).
 struct Tolerances {
-  double close;  // what is closer needs no measuring
-  double usable; // an element that rounding alone can move further is undecided: it says nothing
+  double close;  // closer elements need no measuring
+  double usable; // an element that rounding alone can move further is undecided
 };
 
 // Returns the tolerances of a precision.
@@ -50,11 +50,11 @@ struct ComparedTensor {
 struct Comparison {
   double difference = 0; // the largest of all elements that are not undecided
   int64_t elements = 0, undecided = 0;
-  int64_t further = 0; // undecided elements that are off by more than twice what they moved themselves
+  int64_t further = 0; // undecided elements that are off by more than twice their own spread
   std::string fault;   // the element that is too far off; "" when none is
 };
 
-// Runs what computes the expected tensors again, with an observer; returns them in the order of the comparison.
+// Recomputes the expected tensors with an observer; returns them in the order of the comparison.
 using Rerun = llvm::function_ref<mlir::FailureOr<std::vector<reference::Tensor>>(const reference::Observer &)>;
 
 // Compares all tensors. An element may be off by what is close, or by twice its spread, an undecided one too.

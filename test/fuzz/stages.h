@@ -17,11 +17,11 @@ namespace ashlar::fuzz {
 
 // The whole module after a pass; a pass on functions leaves one stage a function.
 struct Stage {
-  std::string pass; // its flag, "ashlar-loss"; "" ahead of the first pass
+  std::string pass; // its flag, "ashlar-loss"; "" before the first pass
   mlir::OwningOpRef<mlir::ModuleOp> module;
 };
 
-// Runs the passes on the module and returns what it was ahead of them and after each one; fewer stages when one fails.
+// Runs the passes on the module and returns it before them and after each one; fewer stages when one fails.
 std::vector<Stage> runStages(mlir::ModuleOp module, const std::function<void(mlir::OpPassManager &)> &addPasses);
 
 } // namespace ashlar::fuzz

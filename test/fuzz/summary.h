@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What came of a run. Every seed that was asked for is counted once, by its verdict; a run in which one is missing has not passed.
+// The outcome of a run. Every requested seed is counted once, by its verdict; a run in which one is missing has not passed.
 
 #ifndef ASHLAR_TEST_FUZZ_SUMMARY_H
 #define ASHLAR_TEST_FUZZ_SUMMARY_H
@@ -22,8 +22,8 @@ public:
   // Returns true when each seed was checked and passed, and rounding decided no more than kMaxUndecidedOfRun of all elements.
   bool allPassed() const;
 
-  // Returns two lines without an end: what rounding decided and the largest difference of each precision, with its seed; and the counts of
-  // verdicts, with those that are missing.
+  // Returns two lines without an end: the elements decided by rounding and the largest difference of each precision, with its seed; and the
+  // counts of verdicts, also of missing ones.
   std::string text() const;
 
   const std::vector<SeedResult> &getFailures() const { return failures; }

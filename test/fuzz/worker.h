@@ -13,7 +13,7 @@
 
 namespace ashlar::fuzz {
 
-// What came of one seed.
+// The outcome of one seed.
 struct SeedResult {
   uint64_t seed = 0;
   Verdict verdict;
@@ -23,14 +23,14 @@ struct Run {
   uint64_t begin = 0, count = 0; // seeds
   unsigned jobs = 1;             // processes at a time
   unsigned secondsPerSeed = 60;  // then its process is ended
-  std::function<void()> prepare; // what each process does first
+  std::function<void()> prepare; // run first by each process
 };
 
 // Checks one seed; adds to the census.
 using SeedCheck = std::function<Verdict(uint64_t seed, Census &census)>;
 
 // Runs `check` on every seed of the run, in forked processes of some dozens of seeds each, and calls `report` here once with each seed, in
-// no order, whatever becomes of the processes. Returns the census of all seeds but those of processes that crashed.
+// no order, even if processes crash. Returns the census of all seeds except seeds of processes that crashed.
 Census runSeeds(const Run &run, const SeedCheck &check, const std::function<void(const SeedResult &)> &report);
 
 // Runs `check` once in a forked process.

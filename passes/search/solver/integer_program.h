@@ -12,8 +12,8 @@
 
 namespace ashlar::search {
 
-// Returns the choices with the least cost among choices that take at most `limit` of every row, or nothing when the solver found none within
-// `seconds`. The bound is the solver's proof; `known`: choices that keep the limit, if any, where the search starts.
+// Returns the choices with the least cost among choices that take at most `limit` of every row, or nothing when the solver found none
+// within `seconds`. The bound is the solver's proof; `known`: choices that keep the limit, if any, where the search starts.
 std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, int64_t limit = std::numeric_limits<int64_t>::max(),
                                             double seconds = 60, const std::optional<Choices> &known = std::nullopt);
 

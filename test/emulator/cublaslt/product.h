@@ -28,14 +28,14 @@ struct Description {
   int32_t transposeA = CUBLAS_OP_N, transposeB = CUBLAS_OP_N;
   uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   CUdeviceptr bias = 0;  // or its gradient
-  int32_t biasType = -1; // that of D
+  int32_t biasType = -1; // by default D's
   int64_t biasBatchStride = 0;
 };
 
 // Behind a cublasLtMatmulPreference_t.
 struct Preference {
   uint64_t workspace = 0;
-  uint32_t alignment[4] = {256, 256, 256, 256}; // of A, B, C, D: what the caller promises
+  uint32_t alignment[4] = {256, 256, 256, 256}; // of A, B, C, D: the caller's promises
 };
 
 struct Product {
@@ -45,7 +45,7 @@ struct Product {
   float alpha, beta;
 };
 
-// Returns why cuBLASLt would not do the product, or null. Looks at no address but those of the description.
+// Returns why cuBLASLt would not do the product, or null. Reads no address outside the description.
 const char *whyNotSupported(const Description &description, const Layout &a, const Layout &b, const Layout &c, const Layout &d);
 
 // Does the product. Throws Fault when an operand is not in device memory.

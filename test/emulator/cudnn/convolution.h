@@ -18,7 +18,7 @@ struct Tensor {
   size_t bytes() const; // dense
 };
 
-enum Role { X, W, Y }; // a gradient has that of its tensor
+enum Role { X, W, Y }; // a gradient has its tensor's
 
 struct Convolution {
   Role result;       // y, or the gradient of x or w
@@ -28,13 +28,13 @@ struct Convolution {
   float alpha, beta;
 };
 
-// What TENSOR, CONVOLUTION and operation descriptors are refused for when they are finalized. Assume that nothing is missing.
+// The reasons to refuse TENSOR, CONVOLUTION and operation descriptors when they are finalized. Assume that nothing is missing.
 cudnnStatus_t checkTensor(const Descriptor &descriptor);
 cudnnStatus_t checkConvolution(const Descriptor &descriptor);
 // Gives the operation its convolution.
 cudnnStatus_t describeOperation(Descriptor &operation);
 
-// Refuses what no engine is sure to take.
+// Refuses convolutions that no engine is sure to take.
 cudnnStatus_t checkSupport(const Convolution &convolution);
 
 // Sets the result to alpha * sum + beta * result. Each sum is one chain of fused multiply-adds in f32, the last dim fastest: over the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The bag of attributes behind a cudnnBackendDescriptor_t, with the types and counts that cuDNN documents. One that was finalized does not
-// change any more, so what is made of it shares it, and the caller may destroy its own handle.
+// The bag of attributes behind a cudnnBackendDescriptor_t, with the types and counts that cuDNN documents. A finalized one does not change
+// any more, so its users share it, and the caller may destroy its own handle.
 
 #ifndef ASHLAR_TEST_EMULATOR_CUDNN_DESCRIPTOR_H
 #define ASHLAR_TEST_EMULATOR_CUDNN_DESCRIPTOR_H
@@ -21,7 +21,7 @@ struct Convolution;
 struct Descriptor;
 using DescriptorPtr = std::shared_ptr<Descriptor>;
 
-// What an engine does, in the order in which the heuristic gives them: Plain is the one to choose.
+// The algorithm of an engine, in the order of the heuristic: Plain is the one to choose.
 enum class Algorithm {
   Broken,    // has no plan
   Tf32,      // rounds operands to tf32
@@ -53,7 +53,7 @@ struct Descriptor {
   static bool destroy(cudnnBackendDescriptor_t handle);
 
   cudnnStatus_t set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void *elements);
-  // Gives up to `requested` elements, or how many there are when that is 0. Descriptors are written into those that the caller created.
+  // Gives up to `requested` elements, or their number when that is 0. Descriptors are written into the caller's.
   cudnnStatus_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t requested, int64_t *count,
                     void *elements) const;
   // Returns the name of an attribute that has to be set and is not, or null.
@@ -80,7 +80,7 @@ struct Descriptor {
   }
 };
 
-// Says why, and returns the status.
+// Reports why, and returns the status.
 cudnnStatus_t refuse(cudnnStatus_t status, const std::string &reason);
 
 } // namespace ashlar::emulator

@@ -9,14 +9,14 @@
 
 namespace ashlar::emulator {
 
-// What a run touches.
+// The memory of a run.
 struct RunMemory {
   CUdeviceptr tensors[3] = {}; // by role
   CUdeviceptr workspace = 0;
   uint64_t workspaceBytes = 0;
 };
 
-// Finds the memory of a run, and refuses what the plan was not made for.
+// Finds the memory of a run, and refuses memory that the plan was not made for.
 cudnnStatus_t findMemory(Device &device, const Descriptor &plan, const Descriptor &pack, RunMemory &memory);
 
 // Returns the run. It faults when another writes to its workspace meanwhile.

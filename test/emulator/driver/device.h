@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Devices, streams, events, graphs: what the handles of the driver API point to.
+// Devices, streams, events, graphs: the targets of the driver API's handles.
 
 #ifndef ASHLAR_TEST_EMULATOR_DRIVER_DEVICE_H
 #define ASHLAR_TEST_EMULATOR_DRIVER_DEVICE_H
@@ -65,7 +65,7 @@ struct CUstream_st {
   bool blocking; // waits for the null stream and is waited for
   ashlar::emulator::TaskPtr tail;
   CUgraph capture = nullptr;
-  std::set<size_t> captureTail; // nodes that what comes next depends on
+  std::set<size_t> captureTail; // nodes that the next one depends on
 };
 
 struct CUevent_st {
@@ -77,7 +77,7 @@ struct CUevent_st {
 
 namespace ashlar::emulator {
 
-// What the process knows of the driver.
+// The process's state of the driver.
 class Driver {
 public:
   static Driver &get();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs the work of all streams. What a program queues is not run at once: it waits until the program synchronises or asks, or has been
-// quiet for a moment. Of the tasks that may run, one drawn at random runs next, so an order that nobody asked for sooner or later is not
-// kept.
+// Runs the work of all streams. Queued work is not run at once: it waits until the program synchronises or asks, or has been quiet for a
+// moment. Of the tasks that may run, a random one runs next, so an order that nobody asked for sooner or later is not kept.
 //
 // State: tasks that wait for others (they know each other by counts), tasks that are ready, and tasks that have begun but wait for another
 // process. One lock guards all of it and everything else of the emulator; tasks run under it.
@@ -57,7 +56,7 @@ public:
 
   // Runs work until the task is done. Lets go of the lock while it waits for other processes.
   void wait(const TaskPtr &task);
-  // Runs a few ready tasks, and those that wait for other processes.
+  // Runs a few ready tasks, and tasks that wait for other processes.
   void progress();
 
   // The first fault, or null.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A communicator, and the exchange of bytes that every collective is made of: to each peer a queue of messages to send and one of messages
-// to receive, and what to do when all have come. Each message begins with a line that says which collective it belongs to, so members that
-// call different ones are told so, where the real library would hang or mix their bytes up.
+// A communicator, and the exchange of bytes in every collective: to each peer a queue of messages to send and one of messages to receive,
+// and the action when all have come. Each message begins with a line that names its collective, so members that call different ones get an
+// error, where the real library would hang or mix their bytes up.
 
 #ifndef ASHLAR_TEST_EMULATOR_NCCL_COMMUNICATOR_H
 #define ASHLAR_TEST_EMULATOR_NCCL_COMMUNICATOR_H
@@ -15,7 +15,7 @@
 
 namespace ashlar::emulator {
 
-// What a message belongs to; equal on both sides.
+// The collective of a message; equal on both sides.
 struct Label {
   uint32_t kind, type, operation, root;
   uint64_t bytes;
@@ -29,7 +29,7 @@ struct Label {
 struct Message {
   Label label;
   std::byte *data;
-  uint64_t ticket = 0; // not 0: its number among those that wait until the other side has begun as many receives
+  uint64_t ticket = 0; // not 0: its number among sends that wait until the other side has begun as many receives
   size_t done = 0;     // bytes of label and data
   Label got{};         // the label that came
 };
@@ -52,7 +52,7 @@ struct Communicator {
   // Goes on with meeting the others. Blocks nothing.
   void join();
   void fail(ncclResult_t result, const std::string &text);
-  // Returns ncclRemoteError when a member died and the environment wants that told.
+  // Returns ncclRemoteError when a member died and the environment wants that reported.
   ncclResult_t lookForDead();
 
 private:
@@ -73,7 +73,7 @@ public:
   // Called in order when everything has been exchanged.
   void then(std::function<void()> f) { finish.push_back(std::move(f)); }
 
-  // Moves what can be moved; returns whether all is done, or the communicator was aborted.
+  // Moves all bytes that can be moved; returns whether all is done, or the communicator was aborted.
   bool progress();
 
 private:
@@ -100,7 +100,7 @@ struct Collective {
 // Bytes of an element; 0 for types that are not known.
 size_t bytesOf(ncclDataType_t type);
 
-// Adds what the collective exchanges. Throws Fault when a buffer is not in device memory.
+// Adds the transfers of the collective. Throws Fault when a buffer is not in device memory.
 void add(Exchange &exchange, const Communicator &communicator, const Collective &collective);
 
 } // namespace ashlar::emulator

@@ -34,7 +34,7 @@ struct Ring {
 };
 
 struct Segment {
-  std::atomic<int> members; // number of ranks that the first one said
+  std::atomic<int> members; // number of ranks of the first one
   Member member[kMaxMembers];
   std::atomic<uint64_t> posted[kMaxMembers][kMaxMembers]; // from, to: receives that the other side has begun so far
   Ring rings[kMaxMembers][kMaxMembers];                   // from, to

@@ -98,7 +98,7 @@ private:
     std::unordered_map<std::string, uint32_t> labels;
     std::vector<std::pair<size_t, std::string>> branches; // instruction, label; the label "" is the end
     std::unordered_map<std::string, std::pair<uint64_t, Space>> variables;
-    std::unordered_map<std::string, std::string> parameters; // of a call: what the caller calls the own parameters
+    std::unordered_map<std::string, std::string> parameters; // of a call: the caller's names of the parameters
     int number;                                              // of the copy
   };
 

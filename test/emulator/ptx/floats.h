@@ -14,7 +14,7 @@ void decodeFloat(Decoder &decoder, Qualifiers &qualifiers, const Statement &stat
 
 enum class Rounding : uint8_t { Nearest, Zero, Down, Up };
 
-// Returns the float next to a + b, of which `sum` is the nearest double and `error` what that leaves out.
+// Returns the float next to a + b; `sum` is the nearest double and `error` its rounding error.
 float roundDirected(double sum, double error, Rounding rounding);
 
 // Removes "rn", "rz", "rm" or "rp".

@@ -24,13 +24,13 @@ struct Instruction;
 // Executes an instruction for the lanes of `mask`, which is not empty.
 using Handler = void (*)(Warp &warp, const Instruction &instruction, uint32_t mask);
 
-// What an instruction does to the order of instructions.
+// The effect of an instruction on the order of instructions.
 enum class Flow : uint8_t {
   Next,
   Branch,  // to `target`
   Exit,    // the lanes end
   Barrier, // the lanes wait for the block; immediate: number of the barrier; operand[0]: threads expected, or kNowhere: all
-  Converge // the lanes wait for those of the mask in operand[0]; then the handler runs for all of them
+  Converge // the lanes wait for the lanes of the mask in operand[0]; then the handler runs for all of them
 };
 
 struct Instruction {

@@ -23,16 +23,16 @@ constexpr uint64_t kDeviceWindow = uint64_t(1) << 56;
 constexpr uint64_t kSharedWindow = uint64_t(1) << 57; // generic addresses of shared memory
 constexpr uint64_t kLocalWindow = uint64_t(1) << 58;  // generic addresses of a thread's local memory
 
-// What a kernel did wrong; what() names the place.
+// The fault of a kernel; what() names the place.
 struct Fault : std::runtime_error {
   enum Kind { IllegalAddress, MisalignedAddress, LaunchFailure };
   Fault(Kind kind, const std::string &message) : std::runtime_error(message), kind(kind) {}
   Kind kind;
 };
 
-// Numbers that tell who touched a byte. They only grow: a launch, a block and the time between two barriers of a block begin with a number
-// of their own, each warp takes 33 more for that time, and again when all its lanes meet at a shuffle: one for several lanes, one for each
-// lane.
+// Numbers that identify who touched a byte. They only grow: a launch, a block and the time between two barriers of a block begin with a
+// number of their own, each warp takes 33 more for that time, and again when all its lanes meet at a shuffle: one for several lanes, one
+// for each lane.
 struct Epoch {
   uint32_t launch = 1;
   uint32_t block = 2;
@@ -63,8 +63,8 @@ private:
 };
 
 // Two accesses of one byte conflict when one is a write, they are by different threads of one launch, and no barrier of their block nor
-// meeting of their warp is between them. State: the last writer and the last reader of each byte. Several readers are one number: that of
-// the warp, of the epoch when they are of several warps, of the launch when they are of several blocks.
+// meeting of their warp is between them. State: the last writer and the last reader of each byte. Several readers are one number: the
+// warp's, the epoch's for several warps, the launch's for several blocks.
 class Shadow {
 public:
   explicit Shadow(uint64_t bytes);

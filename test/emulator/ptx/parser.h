@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The parser's two halves: what stands outside functions (parser.cpp) and what stands in their bodies (body_parser.cpp).
+// The parser's two halves: outside functions (parser.cpp) and in their bodies (body_parser.cpp).
 
 #ifndef ASHLAR_TEST_EMULATOR_PTX_PARSER_H
 #define ASHLAR_TEST_EMULATOR_PTX_PARSER_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A PTX module as it is written: functions, variables, statements. Names are unique in a function: those that an inner { } declares have
-// the number of their scope appended.
+// A PTX module as it is written: functions, variables, statements. Names are unique in a function: names declared in an inner { } have the
+// number of their scope appended.
 
 #ifndef ASHLAR_TEST_EMULATOR_PTX_SYNTAX_H
 #define ASHLAR_TEST_EMULATOR_PTX_SYNTAX_H

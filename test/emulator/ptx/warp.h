@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // 32 threads in lockstep where they agree and apart where they do not: every lane has a program counter, and the lanes at the lowest one go
-// on. Lanes at one place run together again, so they meet behind loops and branches. Lanes that wait at a shuffle wait for exactly the
-// lanes of its mask, those that wait at a barrier for the block.
+// on. Lanes at one place run together again, so they meet behind loops and branches. Lanes at a shuffle wait for exactly the lanes of its
+// mask, lanes at a barrier for the block.
 
 #ifndef ASHLAR_TEST_EMULATOR_PTX_WARP_H
 #define ASHLAR_TEST_EMULATOR_PTX_WARP_H
@@ -11,7 +11,7 @@
 
 namespace ashlar::emulator {
 
-// What the warps of a block share.
+// The shared state of the warps of a block.
 struct Block {
   const Module *module;
   const Kernel *kernel;

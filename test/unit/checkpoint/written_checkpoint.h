@@ -51,7 +51,7 @@ inline void cut(std::vector<rt::CheckpointPiece> &pieces, rt::CheckpointPiece pi
   cut(pieces, rest, random);
 }
 
-// The elements of a piece, by a plain loop over those of the tensor.
+// The elements of a piece, by a plain loop over the tensor's elements.
 inline std::string bytesOfPiece(const WholeTensor &tensor, const std::vector<int64_t> &start, const std::vector<int64_t> &size) {
   const size_t element = rt::dtypeBytes(tensor.dtype);
   std::string bytes;

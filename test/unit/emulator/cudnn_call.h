@@ -49,14 +49,14 @@ public:
   cudnnBackendDescriptor_t handle;
 };
 
-// Which part was refused (empty when none was), and with what.
+// The refused part (empty when none was), and its status.
 using Refusal = std::pair<std::string, cudnnStatus_t>;
 const Refusal kTaken("", CUDNN_STATUS_SUCCESS);
 
 enum Tensors { X, W, Y };
 
 struct Call {
-  // Dims (n, c, [d,] h, w) of x, (k, c, [d,] r, s) of w; those of y follow from them.
+  // Dims (n, c, [d,] h, w) of x, (k, c, [d,] r, s) of w; the dims of y follow from them.
   Call(Tensors result, std::vector<int64_t> x, std::vector<int64_t> w, std::vector<int64_t> padding, std::vector<int64_t> stride,
        std::vector<int64_t> dilation);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Operands of libraries: values on the device, and what they are as floats.
+// Operands of libraries: values on the device, and their values as floats.
 
 #ifndef ASHLAR_TEST_UNIT_EMULATOR_DEVICE_VALUES_H
 #define ASHLAR_TEST_UNIT_EMULATOR_DEVICE_VALUES_H
@@ -22,7 +22,7 @@ CUdeviceptr upload(const void *data, size_t bytes);
 struct Values {
   Values(size_t count, cudaDataType type, int seed = 0);
 
-  // Copies what the device has now to `floats`.
+  // Copies the device's current values to `floats`.
   void download();
 
   cudaDataType type;

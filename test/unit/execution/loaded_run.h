@@ -15,8 +15,8 @@ namespace ashlar::test {
 const ashlar_rt_image *compileAndLoad(const std::string &folder, const std::string &arguments);
 
 // Compiles a classifier of 32 samples, for training with dropout and momentum when `trains`, else alone. Runs each program of the variant
-// twice, on all its devices, and reads every tensor of the variant back after each run: inputs and what no program has written yet are as
-// they were, everything else is as the interpreter leaves it.
+// twice, on all its devices, and reads every tensor of the variant back after each run: inputs and unwritten tensors are as before, all
+// others equal the interpreter's.
 void checkReads(const std::string &target, bool trains, const std::string &variant = "default");
 
 } // namespace ashlar::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Gradients of what ONNX nodes become: by the rules of the nn ops, and by central differences.
+// Gradients of imported ONNX nodes: by the rules of the nn ops, and by central differences.
 
 #ifndef ASHLAR_TEST_UNIT_FRONTEND_ONNX_GRADIENT_H
 #define ASHLAR_TEST_UNIT_FRONTEND_ONNX_GRADIENT_H

@@ -93,8 +93,8 @@ reference::Tensor boolean(std::vector<int64_t> shape, std::vector<double> values
 std::vector<reference::Tensor> evaluate(const OnnxModel &model, std::vector<reference::Tensor> inputs,
                                         const frontend::ImportOptions &options = {});
 
-// Whether a tensor has this shape and, within 1e-6 (f32 and a hand-made expectation), these elements, a NaN for a NaN; Catch2 shows what it
-// is otherwise.
+// Whether a tensor has this shape and, within 1e-6 (f32 and a hand-made expectation), these elements, a NaN for a NaN; Catch2 shows it
+// otherwise.
 bool holds(const reference::Tensor &tensor, std::vector<int64_t> shape, std::vector<double> values);
 
 } // namespace ashlar::test

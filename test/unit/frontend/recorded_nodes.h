@@ -9,7 +9,7 @@
 
 namespace ashlar::test {
 
-// An input: floats, those of nodeRamp(shape, k) for input k; or integers that stand here, bools for the mask of an attention. Neither: left
+// An input: the floats of nodeRamp(shape, k) for input k; or integers that stand here, bools for the mask of an attention. Neither: left
 // out.
 struct NodeInput {
   std::vector<int64_t> shape;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the tests of the job file start from.
+// The starting point of the tests of the job file.
 
 #ifndef ASHLAR_TEST_UNIT_JOB_GOOD_JOB_H
 #define ASHLAR_TEST_UNIT_JOB_GOOD_JOB_H

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Emits the kernels of a fused module and runs its functions with them: those of the cpu target compiled into a shared object, those of the
-// cuda target simulated.
+// Emits the kernels of a fused module and runs its functions with them: cpu kernels compiled into a shared object, cuda kernels simulated.
 
 #ifndef ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
 #define ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H

@@ -9,9 +9,9 @@
 
 namespace ashlar::test {
 
-// Runs all blocks of the grid of `kernel` on `buffers`, one an argument, of the sizes that the arguments' types say. Throws
-// std::runtime_error when a thread leaves a buffer, when a barrier or a shuffle is not reached by all threads of the block or warp, or at
-// an op that it does not know. Does not see races: between two ops all threads are at the same place.
+// Runs all blocks of the grid of `kernel` on `buffers`, one an argument, of the sizes of the arguments' types. Throws std::runtime_error
+// when a thread leaves a buffer, when a barrier or a shuffle is not reached by all threads of the block or warp, or at an unknown op. Does
+// not see races: between two ops all threads are at the same place.
 void simulateKernel(mlir::func::FuncOp kernel, llvm::ArrayRef<char *> buffers);
 
 } // namespace ashlar::test

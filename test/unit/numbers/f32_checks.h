@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Functions of f32 against exact ones: which operands are tried, at which positions of an array, and what counts as right.
+// Functions of f32 against exact ones: the operands, their positions in an array, and the criterion.
 
 #ifndef ASHLAR_TEST_UNIT_NUMBERS_F32_CHECKS_H
 #define ASHLAR_TEST_UNIT_NUMBERS_F32_CHECKS_H
@@ -15,7 +15,7 @@
 
 namespace ashlar::test {
 
-// What a computed f32 may be off by: units in the last place of the exact value (2^-149 where that is subnormal), and an absolute error.
+// The tolerance of a computed f32: units in the last place of the exact value (2^-149 where that is subnormal), and an absolute error.
 struct Bound {
   double units = 0, absolute = 0;
 };
@@ -36,7 +36,7 @@ struct Function {
 constexpr int64_t kElements = 204;
 
 // Returns "" when `computed` is `exact` within the bound: NaN where that is NaN, infinity where it is too large for an f32 (by the bound,
-// either side of the border), zeros with their sign. Else what is wrong.
+// either side of the border), zeros with their sign. Else the difference.
 std::string differenceFrom(double exact, double computed, const Bound &bound, bool anyZero);
 
 // Returns the numbers of f32 that are not like others: zeros, infinities, NaN, subnormal ones, the largest and those next to where some

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random programs in the form the memory planner takes, and what they compute in symbols.
+// Random programs in the form of the memory planner's input, and their results in symbols.
 
 #ifndef ASHLAR_TEST_UNIT_PLAN_RANDOM_PROGRAM_H
 #define ASHLAR_TEST_UNIT_PLAN_RANDOM_PROGRAM_H
@@ -17,10 +17,10 @@ namespace ashlar::test {
 // writes. A variable's old value may be used after its new one was written. `mesh` is one axis "dp" of size 2.
 std::string randomProgram(std::mt19937_64 &random, int ops);
 
-// What a program leaves behind: the symbol of each variable and output by name. A symbol stands for how a value was computed.
+// The effects of a program: the symbol of each variable and output by name. A symbol stands for how a value was computed.
 using Effects = std::map<std::string, uint64_t>;
 
-// Returns the symbol of what is in a variable or input before the program.
+// Returns the symbol of a variable or input before the program.
 uint64_t initialSymbol(llvm::StringRef name);
 
 // Returns the symbol of result `result` of an op applied to operands.

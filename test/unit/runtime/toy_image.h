@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Hand-written images whose kernels are plain C functions: what the compiler would emit for two tiny programs, for tests of the runtime.
+// Hand-written images whose kernels are plain C functions: two tiny programs as the compiler would emit them, for tests of the runtime.
 
 #ifndef ASHLAR_TEST_UNIT_RUNTIME_TOY_IMAGE_H
 #define ASHLAR_TEST_UNIT_RUNTIME_TOY_IMAGE_H

@@ -13,15 +13,15 @@
 
 namespace ashlar::test {
 
-// What a toy pipeline looks like.
+// The parameters of a toy pipeline.
 struct ToyPipeline {
   uint32_t stages = 2;
   uint32_t devices = 1; // of a stage; divides 8
   uint32_t microBatches = 4;
   bool allForwardFirst = false; // GPIPE, with a slot for each micro-batch; else one forward, one backward, with a slot for each in flight
   uint32_t slowStage = ~0u;     // sleeps in every run of forward and backward
-  uint32_t sleep = 2000;        // us, at most; half of it is predicted, and 1 us of what does not sleep
-  uint64_t messageBytes = 0;    // least size of what goes between stages
+  uint32_t sleep = 2000;        // us, at most; half of it is predicted, and 1 us of other work
+  uint64_t messageBytes = 0;    // least size of a message between stages
 };
 
 // Reads "STAGESxDEVICES[:gpipe][:slow=STAGE][:sleep=US][:bytes=BYTES]"; stage 99: all.

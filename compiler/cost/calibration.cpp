@@ -222,7 +222,7 @@ void writeMachine(llvm::raw_ostream &out, const Measurements &measurements, cons
       return text;
     };
     out << "  intra_host {\n    latency_us: " << numberText(machine.intra_host().latency_us())
-        << "  # of a permute, and what is not named below\n    bandwidth_gb_per_s: "
+        << "  # of a permute, and of kinds not named below\n    bandwidth_gb_per_s: "
         << numberText(machine.intra_host().bandwidth_gb_per_s()) << comment(CollectiveRate::PERMUTE);
     for (const CollectiveRate &rate : machine.intra_host().collectives()) {
       out << "    collectives { kind: " << CollectiveRate::Kind_Name(rate.kind()) << " latency_us: " << numberText(rate.latency_us())

@@ -66,7 +66,7 @@ void warnOfFits(const cost::Measurements &found) {
     }
   }
   if (!kinds.empty()) {
-    llvm::errs() << "warning: one latency and one bandwidth say what half of the collectives took by more than 50 % wrong, of " << kinds
+    llvm::errs() << "warning: one latency and one bandwidth miss the times of half of the collectives by more than 50 %, of " << kinds
                  << "; measure again when the machine does nothing else\n";
   }
 }
@@ -75,7 +75,7 @@ llvm::Error measureAndWrite(const CalibrateOptions &options) {
   std::optional<exec::Target> target = exec::symbolizeTarget(options.target);
   if (!target || exec::traitsOf(*target).hasPresets) {
     return createStringError("--calibrate measures processors, and the target is " + options.target +
-                             "; its rates are in machine { preset: H100 } (A100, H100, H200), or write down what you measured");
+                             "; its rates are in machine { preset: H100 } (A100, H100, H200), or enter your own measurements");
   }
   if (llvm::Error error = file::checkOutput(options.output)) {
     return error;

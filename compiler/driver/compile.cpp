@@ -118,7 +118,7 @@ private:
   // What --export of the executable writes.
   LogicalResult makeExport() {
     if (isHybrid()) {
-      exported.refusal = "in mode HYBRID the model is that of one device";
+      exported.refusal = "in mode HYBRID the model is one device's";
       return success();
     }
     llvm::Expected<frontend::ExportTemplate> made = frontend::makeExportTemplate(options.model, *module, modelName(*module));

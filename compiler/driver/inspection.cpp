@@ -165,7 +165,7 @@ std::string inspectionText(const Inspection &model) {
   out.add("inputs", describeAll(model.inputs));
   out.add("outputs", describeAll(model.outputs));
   if (std::string sizes = sizesText(model); !sizes.empty()) {
-    out.add("tried with", {sizes + "; the job's global_batch and dims say which sizes hold"});
+    out.add("tried with", {sizes + "; the job's global_batch and dims fix sizes"});
   }
   out.add("parameters", listInitializers(model.facts.parameters));
   if (!model.facts.states.empty()) {
@@ -188,7 +188,7 @@ std::string inspectionText(const Inspection &model) {
   }
   if (!model.facts.constantWeights.empty()) {
     out.add("in nodes", {std::to_string(model.facts.constantWeights.size()) +
-                         " Constant nodes hold what may be weights: constants, unless the job's trained names them"});
+                         " Constant nodes hold possible weights: constants, unless the job's trained names them"});
   }
   std::vector<std::string> ops;
   for (const auto &[op, count] : model.ops) {
@@ -222,7 +222,7 @@ llvm::Expected<std::string> suggestJob(const Inspection &model, const job::Job &
   }
   std::vector<Column> columns = listColumns(model, given);
   std::string text =
-      "# A job for " + columnOf(model.name) + " to start from: the loss is a guess, see docs/semantics.md for all that can be said.\n";
+      "# A job for " + columnOf(model.name) + " to start from: the loss is a guess, see docs/semantics.md for all options.\n";
   text += given.has_mesh() ? "mode: " + job::Mode_Name(job::effectiveMode(given)) + "\nmesh { " +
                                  StringRef(given.mesh().ShortDebugString()).trim().str() + " }\n"
                            : "mode: DATA_PARALLEL\nmesh { axes { name: \"dp\" size: 1 } }\n";

@@ -136,7 +136,7 @@ private:
           "plan gives a model other meshes, and in mode HYBRID it is the program of one device of the job's; compile it");
     }
     if (job.has_device_configuration()) {
-      return createStringError("plan gives a model other meshes, and device_configuration takes that of the model; leave it out");
+      return createStringError("plan gives a model other meshes, and device_configuration takes the model's own; leave it out");
     }
     if (job.deterministic().always()) {
       return createStringError("plan is about the default variant, and deterministic.always leaves it out; leave out one of the two");

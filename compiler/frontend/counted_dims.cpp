@@ -104,7 +104,7 @@ std::optional<CountedDims::Fault> CountedDims::advance(Block &block) {
 }
 
 std::optional<CountedDims::Fault> CountedDims::follow(Operation *op) {
-  constexpr StringLiteral kMixes = "would mix them with the padding behind them";
+  constexpr StringLiteral kMixes = "would mix them with the padding after them";
   struct Passed {
     Value operand;
     int64_t dim;

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kMostDims = 1024; // more axes or sizes than this come from a broken model
 
 // What to do about an op that may not read a tensor with a counted dim.
-constexpr StringLiteral kCountedRemedy = "keep the tensor that was selected from, and a mask of what was selected";
+constexpr StringLiteral kCountedRemedy = "keep the original tensor, and a mask of the selection";
 
 } // namespace
 

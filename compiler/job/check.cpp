@@ -92,7 +92,7 @@ Fault checkSearchedMesh(const Job &job) {
     return llvm::formatv("{0}, at most {1}, and {2} are named; leave some out", what, kMostAxes, job.mesh().axes_size());
   }
   if (job.mesh().device_ids_size() != 0) {
-    return what + ", and mesh.device_ids says which rank each of their points has; leave out one of the two";
+    return what + ", and mesh.device_ids gives the rank of each of their points; leave out one of the two";
   }
   if (job.has_pipeline() && job.pipeline().stages() > 0 && devices % job.pipeline().stages() != 0) {
     return llvm::formatv("mesh.devices {0} is not divisible by pipeline.stages {1}; each stage has as many devices", devices,
@@ -137,7 +137,7 @@ Fault checkBatch(const Job &job) {
     return {};
   }
   if (!job.has_loss()) {
-    return llvm::formatv("accumulate {0} is of training steps but the job has no loss; leave it out", job.accumulate());
+    return llvm::formatv("accumulate {0} is for training steps but the job has no loss; leave it out", job.accumulate());
   }
   return job.global_batch() % job.accumulate() == 0
              ? ""
@@ -202,7 +202,7 @@ Fault checkTies(const Job &job) {
   }
   for (const Tie &tie : job.ties()) {
     if (tied.contains(tie.to())) {
-      return llvm::formatv("ties \"{0}\" to \"{1}\", which is tied itself; name what that is tied to", tie.parameter(), tie.to());
+      return llvm::formatv("ties \"{0}\" to \"{1}\", which is tied itself; name the parameter it is tied to", tie.parameter(), tie.to());
     }
   }
   return {};

@@ -34,7 +34,7 @@ Fault checkLinks(const std::string &path, const Machine::LinkClass &links) {
     }
     const std::string kind = Machine::CollectiveRate::Kind_Name(rate.kind());
     if (!rate.has_latency_us() && !rate.has_bandwidth_gb_per_s()) {
-      return path + ".collectives says nothing of " + kind + "; give it latency_us or bandwidth_gb_per_s, or leave it out";
+      return path + ".collectives lacks " + kind + "; give it latency_us or bandwidth_gb_per_s, or leave it out";
     }
     if (!kinds.insert(rate.kind()).second) {
       return path + ".collectives has " + kind + " twice; leave out one";

@@ -26,12 +26,12 @@ Fault checkPiecewise(const Schedule &schedule) {
   }
   for (int i = 1; i < kind.boundaries_size(); ++i) {
     if (kind.boundaries(i) <= kind.boundaries(i - 1)) {
-      return llvm::formatv("optimizer.schedule.piecewise.boundaries has {0} behind {1}; they have to rise", kind.boundaries(i),
+      return llvm::formatv("optimizer.schedule.piecewise.boundaries has {0} after {1}; they have to rise", kind.boundaries(i),
                            kind.boundaries(i - 1));
     }
   }
   if (kind.boundaries(0) <= schedule.warmup_steps()) {
-    return llvm::formatv("optimizer.schedule.piecewise.boundaries begins at step {0}, within the {1} warmup_steps; begin behind them",
+    return llvm::formatv("optimizer.schedule.piecewise.boundaries begins at step {0}, within the {1} warmup_steps; begin after them",
                          kind.boundaries(0), schedule.warmup_steps());
   }
   return {};

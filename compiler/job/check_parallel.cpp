@@ -35,7 +35,7 @@ Fault checkChunkedLayouts(const Job &job) {
     return "deterministic cuts the batch into chunks, which the collectives of a model of mode HYBRID know nothing of; leave it out";
   }
   if (job.mode() == AUTO) {
-    return "deterministic computes on a mesh of its own, of which mode AUTO does not search the layouts; leave it out";
+    return "deterministic computes on a mesh of its own, whose layouts mode AUTO does not search; leave it out";
   }
   if (job.mode() != SEMI_AUTO) {
     return {};
@@ -52,7 +52,7 @@ Fault checkChunkedLayouts(const Job &job) {
     }
   }
   return job.has_device_configuration()
-             ? "deterministic gives the mesh axis another size than that of device_configuration; leave out one of the two"
+             ? "deterministic gives the mesh axis another size than device_configuration; leave out one of the two"
              : "";
 }
 
@@ -71,23 +71,23 @@ Fault checkGrouping(const Job &job) {
        {std::tuple(given.has_level(), "level", given.level()), std::tuple(given.has_threshold_kb(), "threshold_kb", given.threshold_kb()),
         std::tuple(given.has_shard_size(), "shard_size", given.shard_size())}) {
     if (isGiven) {
-      return llvm::formatv("optimizer_parallel.{0} {1} says how parameters are split, but in mode DATA_PARALLEL each is whole and has one "
-                           "owner (weights grouping); {2}",
+      return llvm::formatv("optimizer_parallel.{0} {1} shards parameters, but in mode DATA_PARALLEL each is replicated and has one "
+                           "owner (parameter ownership); {2}",
                            name, value, kRemedy);
     }
   }
   for (const Rule &rule : job.rules()) {
     if (rule.has_optimizer_parallel()) {
       return llvm::formatv(
-          "{0} (\"{1}\") sets optimizer_parallel: {2}, which says what is split, but in mode DATA_PARALLEL each parameter is "
-          "whole and has one owner (weights grouping); {3}",
+          "{0} (\"{1}\") sets optimizer_parallel: {2}, which shards parameters, but in mode DATA_PARALLEL each parameter is "
+          "replicated and has one owner (parameter ownership); {3}",
           rule.origin().empty() ? "a rule" : "the rule at " + rule.origin(), rule.match(), rule.optimizer_parallel() ? "true" : "false",
           kRemedy);
     }
   }
   if (!job.optimizer().has_adamw() && !job.optimizer().has_lamb()) {
     return llvm::formatv(
-        "optimizer_parallel in mode DATA_PARALLEL gives each parameter an owner (weights grouping), which is for adamw and "
+        "optimizer_parallel in mode DATA_PARALLEL gives each parameter an owner (parameter ownership), which is for adamw and "
         "lamb, but the optimizer is {0}; take one of the two, or set mode: SEMI_AUTO, where it is for all",
         nameOptimizer(job.optimizer()));
   }
@@ -98,7 +98,7 @@ Fault checkGrouping(const Job &job) {
 Fault checkSchedule(const Pipeline &pipeline) {
   const bool isInterleaved = pipeline.schedule() == Pipeline::INTERLEAVED;
   if (pipeline.has_order() && pipeline.has_schedule()) {
-    return llvm::formatv("pipeline.order \"{0}\" and pipeline.schedule {1} both say in which order stages work; leave out one of the two",
+    return llvm::formatv("pipeline.order \"{0}\" and pipeline.schedule {1} both set the order of the stages; leave out one of the two",
                          pipeline.order(), Pipeline::Schedule_Name(pipeline.schedule()));
   }
   if (pipeline.has_order() && pipeline.order().empty()) {
@@ -173,19 +173,19 @@ Fault checkPipeline(const Job &job) {
         job.global_batch());
   }
   if (job.has_accumulate()) {
-    return llvm::formatv(
-        "accumulate {0} and pipeline.micro_batches {1} both say in how many parts a step is computed; leave out accumulate",
-        job.accumulate(), count);
+    return llvm::formatv("accumulate {0} and pipeline.micro_batches {1} both set the number of parts of a step; leave out accumulate",
+                         job.accumulate(), count);
   }
   if (job.has_deterministic()) {
-    return "deterministic has each rank play several devices, and those of a pipeline play one device of one stage; leave out one of the "
+    return "deterministic makes each rank simulate several devices, and a rank of a pipeline simulates one device of one stage; leave out "
+           "one of the "
            "two";
   }
   if (effectiveMode(job) == HYBRID) {
-    return "a pipeline cuts the program of the whole model, and a model of mode HYBRID is that of one device; leave it out";
+    return "a pipeline cuts the program of the whole model, and a model of mode HYBRID is one device's; leave it out";
   }
   if (job.has_optimizer_parallel() && effectiveMode(job) == DATA_PARALLEL) {
-    return "weights grouping (optimizer_parallel in mode DATA_PARALLEL) is not implemented for a pipeline; leave out one of the two, or "
+    return "parameter ownership (optimizer_parallel in mode DATA_PARALLEL) is not implemented for a pipeline; leave out one of the two, or "
            "set "
            "mode: SEMI_AUTO";
   }
@@ -197,7 +197,7 @@ Fault checkOptimizerParallel(const Job &job) {
     return {};
   }
   if (!job.has_loss()) {
-    return "optimizer_parallel splits what training keeps, and the job has no loss; leave it out";
+    return "optimizer_parallel shards the state of training, and the job has no loss; leave it out";
   }
   switch (effectiveMode(job)) {
   case STAND_ALONE:

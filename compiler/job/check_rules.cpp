@@ -46,14 +46,14 @@ Fault checkRule(const Rule &rule, const Job &job) {
   }
   what += " (\"" + rule.match() + "\")";
   if (!givesLayouts(rule) && !hasSettings(rule)) {
-    return what + " says nothing; give it layout: \"[{dp}, {}]\", in and out, a setting of parameters such as weight_decay: 0, "
+    return what + " has no content; give it layout: \"[{dp}, {}]\", in and out, a setting of parameters such as weight_decay: 0, "
                   "pipeline_stage: 1, or recompute: true";
   }
   if (rule.has_weight_decay() && !job.has_optimizer()) {
     return what + " sets weight_decay, which is the optimizer's, but the job has none; leave it out";
   }
   if (rule.has_optimizer_parallel() && !job.has_optimizer_parallel()) {
-    return what + " says which parameters optimizer_parallel splits, and the job has none; add optimizer_parallel { level: 1 }";
+    return what + " chooses parameters for optimizer_parallel, and the job has none; add optimizer_parallel { level: 1 }";
   }
   if (rule.has_comm_fusion() && job.mesh().axes_size() == 0) {
     return what + " sets comm_fusion, which puts collectives together, and without a mesh there are none; add a mesh or leave it out";
@@ -62,7 +62,7 @@ Fault checkRule(const Rule &rule, const Job &job) {
     return what + " sets recompute, which is for training, and the job has no loss; leave it out";
   }
   if (rule.has_recompute_param_gather() && job.optimizer_parallel().level() != 3) {
-    return llvm::formatv("{0} sets recompute_param_gather, which is of parameters that optimizer_parallel stores split at level 3, and the "
+    return llvm::formatv("{0} sets recompute_param_gather, for parameters that optimizer_parallel stores sharded at level 3, and the "
                          "job has {1}; leave it out",
                          what, job.has_optimizer_parallel() ? "level " + std::to_string(job.optimizer_parallel().level()) : "none");
   }

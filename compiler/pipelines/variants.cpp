@@ -22,11 +22,12 @@ namespace {
 // Returns why the batch cannot be computed in `chunks` chunks on `ranks` ranks; "" when it can.
 std::string refuseChunks(const job::Job &job, exec::Target target, int64_t chunks, int64_t ranks) {
   if (job.has_pipeline()) {
-    return "--deterministic has each rank play several devices, and those of a pipeline play one device of one stage; leave the pipeline "
+    return "--deterministic makes each rank simulate several devices, and a rank of a pipeline simulates one device of one stage; leave "
+           "the pipeline "
            "out";
   }
   if (!exec::traitsOf(target).playsDevices) {
-    return ("--deterministic has each rank play several devices in turn, which the target " + exec::stringifyTarget(target) +
+    return ("--deterministic has each rank simulate several devices in turn, which the target " + exec::stringifyTarget(target) +
             " cannot; compile for cpu")
         .str();
   }

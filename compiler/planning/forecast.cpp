@@ -60,7 +60,7 @@ public:
     addBatches();
     addWorkspace();
     if (traits.meetsInSharedMemory) {
-      add("meetings of ranks", meetingBytes(stage ? stage.getCount() : 1));
+      add("synchronization buffers", meetingBytes(stage ? stage.getCount() : 1));
     }
     return std::move(use);
   }

@@ -94,12 +94,12 @@ private:
                                             .str());
     }
     if (!search.hasSearched) {
-      line("", "with what the search finds the programs do not fit the memory"); // fit_search.h
+      line("", "no layouts found by the search fit the memory"); // fit_search.h
       return writeParts(search);
     }
     const double gap = search.costPs == 0 ? 0 : 100.0 * (search.costPs - search.boundPs) / search.costPs;
-    line("", search.costPs == search.boundPs ? std::string("no choices cost less, op by op, than those of the search")
-                                             : formatv("no choices cost {0:f1} % less, op by op, than those of the search", gap).str());
+    line("", search.costPs == search.boundPs ? std::string("no choices cost less, op by op, than the search's")
+                                             : formatv("no choices cost {0:f1} % less, op by op, than the search's", gap).str());
     writeParts(search);
     writeRules(search);
     writeRunnersUp(search);
@@ -114,7 +114,7 @@ private:
       sends += formatv(", {0}{1} of {2} {3}", timeText(sent.exposedPs), whole, sent.count, sent.kind).str();
     }
     line("step", formatv("{0} predicted: {1} of computing{2}{3}", timeText(taken.stepPs), timeText(search.computePs), sends,
-                         search.sends.empty() ? "; nothing is sent" : ""));
+                         search.sends.empty() ? "; no communication" : ""));
     line("peak", formatv("{0}: {1} parameters, {2} state, {3} inputs and outputs, {4} intermediate values", bytesText(taken.bytes),
                          bytesText(search.parameterBytes), bytesText(search.stateBytes), bytesText(search.inputOutputBytes),
                          bytesText(search.intermediateBytes)));
@@ -160,7 +160,7 @@ private:
       hiddenPs += fact.hiddenPs;
     }
     if (count > 0) {
-      line("", formatv("{0} of {1} beside computing, which hides {2}", count, counted(program.collectives.size(), "collective"),
+      line("", formatv("{0} of {1} overlap computation, which hides {2}", count, counted(program.collectives.size(), "collective"),
                        timeText(hiddenPs))
                    .str());
     }
@@ -168,7 +168,7 @@ private:
 
   void writeProgram(const ProgramFact &program) {
     line(program.name,
-         program.count == 0 ? "nothing is sent" : counted(program.count, "collective") + ", " + sent(program.bytes, program.timePs));
+         program.count == 0 ? "no communication" : counted(program.count, "collective") + ", " + sent(program.bytes, program.timePs));
     if (report.hasRates) {
       bool isPlanned = report.pipeline && program.predictedPs;
       line("", (isPlanned ? predictionOf(program) : timeText(program.computePs) + " of computing predicted") + ", with " +
@@ -238,7 +238,7 @@ private:
                 llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"), sent(fact.bytes, fact.timePs), shapes);
     detail("cause", fact.cause);
     if (fact.runsBeside) {
-      detail("overlap", timeText(fact.hiddenPs) + " of it hidden behind computing");
+      detail("overlap", timeText(fact.hiddenPs) + " of it hidden by computation");
     }
     if (!fact.fusion.empty()) {
       detail("fusion", fact.fusion + ": " + counted(fact.tensors, "tensor"));

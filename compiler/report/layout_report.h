@@ -84,7 +84,7 @@ struct VariableFact {
   std::optional<int64_t> owner;      // the one device that keeps it; nothing: all do
 };
 
-// A device that keeps state alone, by weights grouping.
+// A device that keeps state alone, by parameter ownership.
 struct OwnerFact {
   int64_t device = 0, bytes = 0;       // of its own variables
   std::vector<std::string> parameters; // whose state that is

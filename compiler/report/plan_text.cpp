@@ -303,8 +303,8 @@ private:
       }
     }
     if (count > 0) {
-      line("overlap", formatv("{0} beside computation: {1} of {2} expected to be hidden", counted(count, "collective"), timeText(hiddenPs),
-                              timeText(durationPs))
+      line("overlap", formatv("{0} overlap computation: {1} of {2} predicted to be hidden", counted(count, "collective"),
+                              timeText(hiddenPs), timeText(durationPs))
                           .str());
     }
   }

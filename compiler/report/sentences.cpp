@@ -119,7 +119,7 @@ std::string wholeText(dist::WholeAttr whole) {
     return bytes + " on a device, below the threshold of " + threshold;
   }
   case dist::WholeReason::OptedOut:
-    return "a rule says optimizer_parallel: false";
+    return "a rule sets optimizer_parallel: false";
   case dist::WholeReason::NothingRepeated:
     return "no devices repeat it";
   case dist::WholeReason::TooFewElements:

@@ -68,7 +68,7 @@ std::string shareText(double share) {
 }
 
 std::string stepText(const PipelineFacts &facts) {
-  return formatv("{0}, {1} micro-batches, {2}; a step takes {3} predicted, of which a stage waits {4} on average",
+  return formatv("{0}, {1} micro-batches, {2}; a step takes {3} predicted; a stage waits {4} on average",
                  counted(facts.stages.size(), "stage"), facts.microBatches, facts.schedule, timeText(facts.timeline.timePs),
                  shareText(facts.timeline.bubble()));
 }

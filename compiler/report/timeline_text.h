@@ -12,7 +12,7 @@ namespace ashlar::report {
 // Returns "12.5 %" of 0.125.
 std::string shareText(double share);
 
-// Returns "2 stages, 8 micro-batches, ONE_F_ONE_B; a step takes 6.1 ms predicted, of which a stage waits 12.5 % on average".
+// Returns "2 stages, 8 micro-batches, ONE_F_ONE_B; a step takes 6.1 ms predicted; a stage waits 12.5 % on average".
 std::string stepText(const PipelineFacts &facts);
 
 // Returns "computes 5.1 ms (87.3 %), receives 40.2 us (0.7 %), waits 701.3 us (12.0 %); sends 1.0 MB a step; at most 6.7 MB a rank".

@@ -45,7 +45,7 @@ llvm::Expected<job::Job> loadStrategy(llvm::StringRef path) {
   job::Job known = foundFields(*job);
   *known.mutable_strategy() = job->strategy();
   if (job->ByteSizeLong() != known.ByteSizeLong()) {
-    return llvm::createStringError(path + ": holds other fields of a job beside the strategy; give a whole job by --job");
+    return llvm::createStringError(path + ": holds other fields of a job besides the strategy; give a whole job by --job");
   }
   return job;
 }

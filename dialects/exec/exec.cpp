@@ -78,7 +78,7 @@ LogicalResult FusionOp::verify() {
 
 LogicalResult ProductWithSumsOp::verify() {
   if (getSumOf() == OperandSum::None) { // C1
-    return emitOpError("sums none of its operands; say lhs or rhs");
+    return emitOpError("sums none of its operands; specify lhs or rhs");
   }
   auto shapeOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getShape(); };
   ArrayRef<int64_t> lhs = shapeOf(getLhs()), rhs = shapeOf(getRhs());
@@ -136,12 +136,12 @@ LogicalResult KernelOp::verify() {
   SmallVector<bool> isUsed(count);
   for (int64_t index : llvm::concat<const int64_t>(getReads(), getWrites())) {
     if (index < 0 || index >= count) { // C1
-      return emitOpError("says that it uses buffer ") << index << " but has " << count << " buffers";
+      return emitOpError("lists a use of buffer ") << index << " but has " << count << " buffers";
     }
     isUsed[index] = true;
   }
   if (auto unused = llvm::find(isUsed, false); unused != isUsed.end()) { // C1
-    return emitOpError("does not say how it uses buffer ") << unused - isUsed.begin() << "; put it into reads or writes";
+    return emitOpError("does not list its use of buffer ") << unused - isUsed.begin() << "; put it into reads or writes";
   }
   return success();
 }
@@ -198,7 +198,7 @@ LogicalResult ConvOp::verify() {
     }
   }
   if (getKind() == ConvKind::Weights && getFixedWeights()) { // C5
-    return emitOpError("computes weights, and says that they are fixed");
+    return emitOpError("computes weights that are marked as fixed");
   }
   return success();
 }
@@ -229,7 +229,7 @@ LogicalResult CollectiveOp::verify() {
     }
   }
   if (getToken().value_or(1) < 1 || (getOverlap() && !getToken())) { // C3
-    return emitOpError("runs beside others and needs a positive token to wait for");
+    return emitOpError("is asynchronous and needs a positive token");
   }
   size_t runs = getRuns().value_or(ArrayRef<int64_t>()).size(), expected = getKind() == CollectiveKind::Halo ? 9 : 0;
   if (runs != expected) { // C4

@@ -181,13 +181,13 @@ struct GroupWeights : impl::GroupWeightsPassBase<GroupWeights> {
     }
     int64_t ranks = devices / devicesPerProcess;
     if (count < ranks) {
-      return getOperation().emitError("weights grouping gives each rank a parameter to own, but ")
+      return getOperation().emitError("parameter ownership gives each rank a parameter to own, but ")
              << count << (count == 1 ? " parameter is" : " parameters are") << " trained on " << ranks << " ranks; use at most "
              << std::max<int64_t>(count, 1) << ", or leave optimizer_parallel out";
     }
     for (const Parameter &parameter : parameters) {
       if (nn::VariableOp variable = parameter.variable; !isWhole(variable)) {
-        return variable.emitOpError("is split, but weights grouping gives whole parameters to owners");
+        return variable.emitOpError("is sharded, but parameter ownership gives whole parameters to owners");
       }
     }
     return success();

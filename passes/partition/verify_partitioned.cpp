@@ -27,7 +27,7 @@ LogicalResult verifyLocal(Operation *op, const Twine &what, dist::MeshAttr mesh,
     return op->emitOpError() << what << " has no " << (layout ? dist::kGlobalTypeAttr : dist::kLayoutAttr);
   }
   if (layout.getRank() != global.getRank() || dist::localType(mesh, global, layout.getLayout()) != type) {
-    return op->emitOpError() << what << " has type " << type << ", which is not what a device holds of " << global << " under " << layout;
+    return op->emitOpError() << what << " has type " << type << ", which is not a device's shard of " << global << " under " << layout;
   }
   return success();
 }

@@ -97,7 +97,7 @@ LogicalResult StageAssignment::assignLoss(func::FuncOp step, llvm::DenseSet<Oper
     if (isRuled.contains(op) && stageOf[op] != stages - 1) {
       StringRef path = nn::getPath(op->getLoc());
       return step.emitError() << origins[path] << " puts " << describe(op) << ", which makes the loss, on " << noun() << " " << stageOf[op]
-                              << ", but the last one tells it; let the rule match less, or give it pipeline_stage " << stages - 1;
+                              << ", but only the last one has it; let the rule match less, or give it pipeline_stage " << stages - 1;
     }
     stageOf[op] = stages - 1;
     isRuled.insert(op);

@@ -92,7 +92,7 @@ llvm::Error OrderFile::readHead(llvm::StringRef &text) {
   auto [number, rest] = text.split(':');
   int64_t found = 0;
   if (number.size() == text.size() || number.trim().getAsInteger(10, found)) {
-    return errorAt(line, "\"stage" + text.take_front(20) + "\" does not say which stage it is; write for instance \"stage 0: F0 B0\"");
+    return errorAt(line, "\"stage" + text.take_front(20) + "\" does not name its stage; write for instance \"stage 0: F0 B0\"");
   }
   if (found < 0 || found >= cut.stages) {
     return errorAt(line,
@@ -120,14 +120,14 @@ llvm::Error OrderFile::readAction(llvm::StringRef text) {
   }
   action.phase = static_cast<StepPhase>(letter);
   if (!stage) {
-    return errorAt(line, "\"" + text + "\" stands ahead of the first stage; begin with \"stage 0:\"");
+    return errorAt(line, "\"" + text + "\" stands before the first stage; begin with \"stage 0:\"");
   }
   if (action.microBatch >= microBatches) {
-    return errorAt(line, llvm::formatv("{0} is of micro-batch {1}, but pipeline.micro_batches is {2}; the last one is micro-batch {3}",
+    return errorAt(line, llvm::formatv("{0} names micro-batch {1}, but pipeline.micro_batches is {2}; the last one is micro-batch {3}",
                                        text, action.microBatch, microBatches, microBatches - 1));
   }
   if (action.chunk >= cut.chunks) {
-    return errorAt(line, llvm::formatv("{0} is of chunk {1}, but pipeline.chunks is {2}; the last one is chunk {3}", text, action.chunk,
+    return errorAt(line, llvm::formatv("{0} names chunk {1}, but pipeline.chunks is {2}; the last one is chunk {3}", text, action.chunk,
                                        cut.chunks, cut.chunks - 1));
   }
   hasWeights |= action.phase == StepPhase::Weights;
@@ -145,7 +145,7 @@ llvm::Error OrderFile::checkSequence(int64_t at) const {
     }
     auto [before, isFirst] = last.try_emplace(action.part(), action);
     if (before->second.microBatch > action.microBatch) {
-      return errorAt(lines[at][place], llvm::formatv("{0} of stage {1} stands behind {2}; let its micro-batches come in turn",
+      return errorAt(lines[at][place], llvm::formatv("{0} of stage {1} stands after {2}; let its micro-batches come in turn",
                                                      textOf(action), at, textOf(before->second)));
     }
     before->second = action;
@@ -154,7 +154,7 @@ llvm::Error OrderFile::checkSequence(int64_t at) const {
     for (const Action &needed : neededBy(action, cut)) {
       auto found = places.find({needed.part(), needed.microBatch});
       if (found != places.end() && found->second > place) {
-        return errorAt(lines[at][place], llvm::formatv("{0} of stage {1} stands ahead of {2}, which makes what it takes; exchange them",
+        return errorAt(lines[at][place], llvm::formatv("{0} of stage {1} stands before {2}, which makes its input; exchange them",
                                                        textOf(action), at, textOf(needed)));
       }
     }

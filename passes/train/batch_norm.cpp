@@ -118,7 +118,7 @@ private:
     Value moments = nn::MomentsOp::create(b, batch.x, batch.reduced);
     double count = 2.0 * typeOf(batch.x).getNumElements() / typeOf(moments).getNumElements();
     if (op.getUnbiased() && count < 2) {
-      return op.emitOpError("normalizes ") << op.getType() << ", one element a channel, of which there is no unbiased variance; train with "
+      return op.emitOpError("normalizes ") << op.getType() << ", one element a channel, which has no unbiased variance; train with "
                                            << "a larger batch, or name it in the job's frozen";
     }
     Value normalized =

@@ -34,7 +34,7 @@ LogicalResult verifyFunctions(ModuleOp module) {
 // C3
 LogicalResult verifyGradient(nn::GradientOp gradient, func::FuncOp function, llvm::StringMap<Operation *> &gradients) {
   if (function.getName() != nn::kTrainStep) {
-    return gradient.emitOpError("in @") << function.getName() << "; gradients are those of @" << nn::kTrainStep;
+    return gradient.emitOpError("in @") << function.getName() << "; gradients belong in @" << nn::kTrainStep;
   }
   auto [previous, isFirst] = gradients.try_emplace(gradient.getVariable(), gradient);
   if (!isFirst) {

@@ -61,7 +61,7 @@ inline std::vector<int64_t> withoutOnes(const std::vector<int64_t> &shape) {
 // and (784,), and (32, 32, 3) does not fit (3, 32, 32), though it has as many elements.
 inline std::string sampleFault(const std::string &column, uint32_t numTransforms, const std::vector<int64_t> &found,
                                const std::string &tensor, const std::vector<int64_t> &wanted) {
-  const std::string behind = numTransforms != 0 ? " behind its transforms" : "";
+  const std::string behind = numTransforms != 0 ? " after its transforms" : "";
   if (numElements(found) != numElements(wanted)) {
     return "column \"" + column + "\" has " + std::to_string(numElements(found)) + " elements a sample" + behind + ", shape " +
            shapeText(found) + ", but input tensor \"" + tensor + "\" takes " + std::to_string(numElements(wanted)) + ", shape " +
@@ -113,10 +113,10 @@ inline std::string normalize(const ashlar_rt_transform &transform, SampleShape &
 // Resize and random crop; `padding` on each side.
 inline std::string image(const std::string &name, SampleShape &shape) {
   if (shape.hasChannelsFirst) {
-    return name + " stands behind hwc2chw; move it ahead of it";
+    return name + " stands after hwc2chw; move it before it";
   }
   if (shape.isOneHot) {
-    return name + " stands behind one_hot, which makes no image; leave out one of the two";
+    return name + " stands after one_hot, which makes no image; leave out one of the two";
   }
   shape.image = name;
   if (shape.isKnown && ((shape.dims.size() != 2 && shape.dims.size() != 3) || shape.dims[0] < 1 || shape.dims[1] < 1)) {
@@ -142,7 +142,7 @@ inline std::string crop(const ashlar_rt_transform &transform, SampleShape &shape
 
 inline std::string channelsFirst(SampleShape &shape) {
   if (shape.hasChannelsFirst || shape.isOneHot) {
-    return std::string("hwc2chw stands behind ") + (shape.isOneHot ? "one_hot" : "another one") + "; leave out one of the two";
+    return std::string("hwc2chw stands after ") + (shape.isOneHot ? "one_hot" : "another one") + "; leave out one of the two";
   }
   shape.image = "hwc2chw";
   shape.hasChannelsFirst = true;
@@ -159,7 +159,7 @@ inline std::string channelsFirst(SampleShape &shape) {
 
 inline std::string oneHot(const ashlar_rt_transform &transform, SampleShape &shape) {
   if (shape.isOneHot || !shape.image.empty()) {
-    return "one_hot stands behind " + (shape.isOneHot ? "another one" : shape.image) + " but takes class labels; leave out one of the two";
+    return "one_hot stands after " + (shape.isOneHot ? "another one" : shape.image) + " but takes class labels; leave out one of the two";
   }
   shape.isOneHot = true;
   shape.dims.push_back(static_cast<int64_t>(transform.numbers[0]));

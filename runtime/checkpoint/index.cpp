@@ -339,7 +339,7 @@ Status readIndex(const std::string &folder, CheckpointIndex &index) {
   }
   const Json format = json.value("format", Json());
   if (format != kFormat) {
-    return invalid("{} is of format {} but this program reads format {}", path,
+    return invalid("{} has format {} but this program reads format {}", path,
                    format.is_number() || format.is_null() ? dump(format) : "unknown", kFormat);
   }
   const Json stored = json.value(kChecksum, Json());
@@ -347,7 +347,7 @@ Status readIndex(const std::string &folder, CheckpointIndex &index) {
   if (stored != found) {
     std::vector<uint64_t> ofText;
     const bool isOne = stored.is_string() && readChecksums(stored.get<std::string>(), ofText) && ofText.size() == 1;
-    return invalid("{} has the checksum \"{}\" but says {}; the checkpoint is damaged", path, found,
+    return invalid("{} has the checksum \"{}\" but records {}; the checkpoint is damaged", path, found,
                    isOne || stored.is_null() ? dump(stored) : "none");
   }
   try {
@@ -372,7 +372,7 @@ Status readIndex(const std::string &folder, CheckpointIndex &index) {
       return unavailable("{} is not there but {} names it; the checkpoint is damaged", place, kIndexFile);
     }
     if (static_cast<uint64_t>(info.st_size) != entry.bytes) {
-      return invalid("{} has {} bytes but {} says {}; the checkpoint is damaged", place, info.st_size, kIndexFile, entry.bytes);
+      return invalid("{} has {} bytes but {} records {}; the checkpoint is damaged", place, info.st_size, kIndexFile, entry.bytes);
     }
   }
   return Status();

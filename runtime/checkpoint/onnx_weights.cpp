@@ -251,7 +251,7 @@ private:
       }
     }
     if (tensor.dtype == 0) {
-      tensor.unreadable = fmt::format("it is of ONNX's element type {}, which Ashlar does not have", initializer.type);
+      tensor.unreadable = fmt::format("it has ONNX's element type {}, which Ashlar does not have", initializer.type);
     } else if (!initializer.elsewhere.empty()) {
       tensor.unreadable = fmt::format("its numbers are in {}; save the model with them in raw_data", initializer.elsewhere);
     } else if (initializer.isExternal) {
@@ -275,8 +275,8 @@ private:
     uint32_t file = 0;
     ASHLAR_RETURN_IF_ERROR(findFile(location, tensor.name, file));
     if (offset > index.files[file].bytes || index.files[file].bytes - offset < bytes) {
-      return invalid("{}: initializer {} is {} bytes from byte {} of {} on, which has {} bytes; it was cut or is of another model", path,
-                     tensor.name, bytes, offset, location, index.files[file].bytes);
+      return invalid("{}: initializer {} is {} bytes from byte {} of {} on, which has {} bytes; it was cut or belongs to another model",
+                     path, tensor.name, bytes, offset, location, index.files[file].bytes);
     }
     if (bytes != 0) {
       tensor.pieces.push_back(wholePiece(file, offset, tensor.shape));

@@ -55,7 +55,7 @@ std::vector<PlacedPiece> piecesIn(const CheckpointIndex &index, uint32_t file) {
 Status checkHeader(const MappedFile &mapped, const std::string &path, const std::vector<PlacedPiece> &pieces) {
   SafetensorsHeader header;
   ASHLAR_RETURN_IF_ERROR(readSafetensorsHeader({mapped.data(), mapped.size()}, mapped.size(), path, header));
-  const std::string end = fmt::format(", which is not what {} says", kIndexFile);
+  const std::string end = fmt::format(", which differs from {}", kIndexFile);
   if (header.tensors.size() != pieces.size()) {
     return invalid("{} is damaged: its header names {} tensors, not {}{}", path, header.tensors.size(), pieces.size(), end);
   }
@@ -229,7 +229,7 @@ void CheckpointReader::verifyFile(uint32_t number, std::vector<std::string> &lin
       }
       verified += at.bytes;
       if (begin != end) {
-        lines.push_back(fmt::format("{} is damaged: bytes {} to {}, of {}, have other checksums than {} says", place, piece->offset + begin,
+        lines.push_back(fmt::format("{} is damaged: bytes {} to {}, of {}, have other checksums than in {}", place, piece->offset + begin,
                                     piece->offset + end - 1, tensor->name, kIndexFile));
         begin = end = 0;
       }

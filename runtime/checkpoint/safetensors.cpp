@@ -153,7 +153,7 @@ Status readSafetensorsHeader(std::string_view data, uint64_t size, const std::st
       return invalid("{}: the header's entry of {} has no dtype, shape and data_offsets", path, name);
     }
     if (tensor.dtype == 0) {
-      return invalid("{}: {} is of type {}, which Ashlar does not have", path, name, entry["dtype"].dump());
+      return invalid("{}: {} has type {}, which Ashlar does not have", path, name, entry["dtype"].dump());
     }
     if (!hasBytes(tensor)) {
       return invalid("{}: {} has {} bytes, which its shape and type do not", path, name, tensor.bytes);
@@ -170,7 +170,7 @@ Status readSafetensorsHeader(std::string_view data, uint64_t size, const std::st
     end += tensor.bytes;
   }
   if (end != size - header.bytes) { // the header lies in the file
-    return invalid("{} has {} bytes, its header says {}; it was cut or is damaged", path, size, header.bytes + end);
+    return invalid("{} has {} bytes, {} by its header; it was cut or is damaged", path, size, header.bytes + end);
   }
   return Status();
 }

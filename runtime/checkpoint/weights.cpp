@@ -50,7 +50,7 @@ Status addMappedFiles(const std::string &path, CheckpointIndex &index) {
   for (const auto &[tensor, file] : map.items()) {
     const std::string name = map.is_object() && file.is_string() ? file.get<std::string>() : "";
     if (name.empty() || name.find('/') != std::string::npos) {
-      return invalid("{}: its weight_map has {} for {}, which is no name of a file beside it", path, file.dump(), tensor);
+      return invalid("{}: its weight_map has {} for {}, which is no name of a file next to it", path, file.dump(), tensor);
     }
     files[name].push_back(tensor);
   }

@@ -159,7 +159,7 @@ Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *consta
   }
   bool isBeside = desc.token != 0;
   if (isBeside && context.transport != nullptr && !context.transport->servesThreads()) { // who waits long speaks to other hosts, too
-    return unavailable("the MPI library serves one thread only (MPI_THREAD_MULTIPLE), and collectives run beside computation; compile with "
+    return unavailable("the MPI library serves one thread only (MPI_THREAD_MULTIPLE), and collectives overlap computation; compile with "
                        "--no-overlap");
   }
   const CollectiveContext surroundings = isBeside ? context.beside() : context;

@@ -65,7 +65,7 @@ Status ProgressThread::begin(size_t most) {
   try {
     thread = std::thread([this] { loop(); });
   } catch (const std::system_error &error) {
-    return unavailable("no thread for communication beside computation ({}); compile with --no-overlap", error.what());
+    return unavailable("no thread to overlap communication with computation ({}); compile with --no-overlap", error.what());
   }
   return Status();
 }

@@ -68,7 +68,7 @@ Status Waiter::giveUpOn(int process) const {
     return abortedStatus();
   }
   usleep(kSettleMicroseconds);
-  return unavailable("rank {} ended without a word", rankOf(process));
+  return unavailable("rank {} terminated without reporting an error", rankOf(process));
 }
 
 Status Waiter::checkHost() const {

@@ -12,7 +12,7 @@ namespace {
 
 static_assert(sizeof(WindowHeader) <= kPageBytes && sizeof(WindowPresence) == kPresenceBytes && sizeof(WindowReport) == kReportBytes &&
                   sizeof(WindowLine) == kLineBytes && sizeof(WindowChannel) == 2 * kLineBytes,
-              "what compilers plan with");
+              "plans of the compiler");
 
 size_t pages(size_t bytes) {
   return roundUp(bytes, kPageBytes);

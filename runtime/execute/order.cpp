@@ -14,12 +14,12 @@ Status StepOrder::set(const ashlar_rt_variant &variant, uint64_t microBatches) {
   for (uint32_t i = 0; i < order.num_repeats; ++i) {
     const ashlar_rt_repeat &each = order.repeats[i];
     if (each.begin >= each.end || each.end > order.num_runs || each.count == 0) {
-      return internal("repetition {} of a step is of runs [{}, {}) of {}, {} times", i, each.begin, each.end, order.num_runs, each.count);
+      return internal("repetition {} of a step has runs [{}, {}) of {}, {} times", i, each.begin, each.end, order.num_runs, each.count);
     }
   }
   for (uint32_t i = 0; i < order.num_runs; ++i) {
     if (order.runs[i].program >= variant.num_programs) {
-      return internal("run {} of a step is of program {} of {}", i, order.runs[i].program, variant.num_programs);
+      return internal("run {} of a step has program {} of {}", i, order.runs[i].program, variant.num_programs);
     }
   }
   numBatches = 0;

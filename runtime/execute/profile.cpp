@@ -150,7 +150,7 @@ private:
   std::vector<std::unique_ptr<Module>> modules;
 };
 
-// Time of collectives beside other instructions: what they took, what was waited for at their ends, and what the schedule expects.
+// Time of asynchronous collectives: what they took, what was waited for at their ends, and what the schedule expects.
 struct Beside {
   uint64_t count = 0;
   double seconds = 0, waited = 0, expected = 0, expectedHidden = 0;
@@ -197,7 +197,7 @@ std::map<std::string, Beside> besideOthers(const Program &program, Beside &sum) 
 std::string besideText(const Program &program) {
   Beside sum;
   const std::map<std::string, Beside> beside = besideOthers(program, sum);
-  std::string text = sum.count != 0 ? "  beside computation, in one run:\n" + sum.text("collectives", program.runs) : "";
+  std::string text = sum.count != 0 ? "  overlapped with computation, in one run:\n" + sum.text("collectives", program.runs) : "";
   for (const auto &[name, one] : beside) {
     text += one.text(name, program.runs);
   }

@@ -52,7 +52,7 @@ Status chooseVariant(const ashlar_rt_image &image, const Options &options, const
     return internal("the image has no variant");
   }
   if (variant != nullptr && variant->stage != 0) {
-    return internal("the first variant {} is that of stage {}", variant->name, variant->stage);
+    return internal("the first variant {} belongs to stage {}", variant->name, variant->stage);
   }
   if (variant != nullptr) {
     return Stages(*variant).check(image.num_variants - static_cast<uint32_t>(variant - image.variants));

@@ -66,8 +66,7 @@ Status checkInitFrom(const Options &options) {
   }
   for (const auto &[from, to] : options.renames) {
     if (countWildcards(to) > countWildcards(from)) {
-      return invalid("--rename {}={}: the new name has {} of * and ?, of which {} stand in the old one", from, to, countWildcards(to),
-                     countWildcards(from));
+      return invalid("--rename {}={}: the new name has {} of * and ?, the old one {}", from, to, countWildcards(to), countWildcards(from));
     }
   }
   return Status();
@@ -100,8 +99,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     options.saveEvery = training->checkpoint_every;
     options.checkpointKeep = training->checkpoint_keep;
     app.add_option("--data", options.dataDirectory, "directory of the data set")->type_name("DIR");
-    app.add_option("--data-threads", options.dataThreads,
-                   "threads that prepare batches; 1, or beside a GPU its share of the cores, when not given")
+    app.add_option("--data-threads", options.dataThreads, "threads that prepare batches (default: 1, or with a GPU its share of the cores)")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));
     app.add_option("--epochs", options.epochs, "passes over the data")->type_name("N")->check(checkCount)->capture_default_str();
@@ -112,11 +110,12 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
         ->default_str(options.logEvery == 0 ? "an epoch" : std::to_string(options.logEvery));
     app.add_flag("--eval", options.evaluate, "evaluate on the evaluation split at the end");
     app.add_option("--metrics", options.metricsFile, "write the logged losses as JSON lines")->type_name("FILE.jsonl");
-    app.add_option("--log-dir", options.logDirectory, "every rank writes worker_<rank>.log there")->type_name("DIR");
-    app.add_option("--save-parameters", options.parameterDirectory, "write the parameters and running statistics there, one .npy file each")
+    app.add_option("--log-dir", options.logDirectory, "folder of the log of each rank, worker_<rank>.log")->type_name("DIR");
+    app.add_option("--save-parameters", options.parameterDirectory,
+                   "write the parameters and running statistics to this folder, one .npy file each")
         ->type_name("DIR");
-    app.add_option("--checkpoint-dir", options.checkpointDirectory, "write checkpoints there")->type_name("DIR");
-    app.add_option("--save-every", options.saveEvery, "steps from one checkpoint to the next, 0 for one at the end")
+    app.add_option("--checkpoint-dir", options.checkpointDirectory, "write checkpoints to this folder")->type_name("DIR");
+    app.add_option("--save-every", options.saveEvery, "steps between two checkpoints, 0 for one at the end")
         ->type_name("N")
         ->check(checkCount)
         ->capture_default_str();
@@ -124,42 +123,40 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     app.add_option("--resume", options.resume, "go on from this checkpoint, or the newest one in --checkpoint-dir")
         ->type_name("DIR|latest");
     app.add_option("--export", options.exportFile,
-                   "write the model with the trained parameters; with --resume and neither --steps nor --epochs nothing is trained")
+                   "write the model with the trained parameters; with --resume and neither --steps nor --epochs without training")
         ->type_name("FILE.onnx");
-    app.add_flag("--resume-partial", options.resumePartial, "take what fits of the checkpoint, and list the rest");
+    app.add_flag("--resume-partial", options.resumePartial, "load only matching tensors of the checkpoint, and list the rest");
   } else {
-    app.add_option("--input", inputs, "an input and the file it is read from, one option each")->type_name("NAME=FILE.npy");
-    app.add_option("--output", outputs, "an output and the file it is written to; all, as NAME.npy, when none is given")
-        ->type_name("NAME=FILE.npy");
-    app.add_option("--benchmark", options.benchmark, "run so many times and print the median time; random inputs when none is given")
+    app.add_option("--input", inputs, "an input and its file, one option each")->type_name("NAME=FILE.npy");
+    app.add_option("--output", outputs, "an output and its file (default: all, as NAME.npy)")->type_name("NAME=FILE.npy");
+    app.add_option("--benchmark", options.benchmark, "run so many times and print the median time (default inputs: random)")
         ->type_name("N")
         ->check(CLI::Range(uint64_t{1}, uint64_t{1000000}));
   }
   app.add_option("--init-from", options.initFrom, "start from the weights in this file, or in this checkpoint")
       ->type_name("F.safetensors|F.onnx|DIR");
-  app.add_option("--rename", renames,
-                 "what it calls FROM is TO in the program; * and ? of FROM go where TO has them; the first that matches holds")
+  app.add_option("--rename", renames, "rename its tensors matching FROM to TO; wildcards carry over; first match wins")
       ->type_name("FROM=TO");
-  app.add_flag("--init-partial", options.initPartial, "take what fits of it, and list the rest");
+  app.add_flag("--init-partial", options.initPartial, "load only its matching tensors, and list the rest");
   app.add_option("--seed", options.seed, "seed of all random numbers")->type_name("N")->check(checkCount)->capture_default_str();
   app.add_flag("--deterministic", options.deterministic, "give the same bits on every number of ranks");
   bool noGraph = false;
   if (target.hasGraphs) {
-    app.add_flag("--no-graph", noGraph, "launch every instruction by itself instead of replaying a captured graph");
+    app.add_flag("--no-graph", noGraph, "launch every instruction separately instead of replaying a captured graph");
   }
   if (target.hasThreads) {
-    app.add_option("--threads", options.threads, "threads of each rank; its share of the cores when not given")
+    app.add_option("--threads", options.threads, "threads of each rank (default: its share of the cores)")
         ->type_name("N")
         ->check(CLI::Range(1, 1024));
   }
   app.add_flag("--check-numerics", options.checkNumerics, "stop at the first instruction that makes a NaN, and name it; slow");
   std::string profile;
-  app.add_flag("--profile", profile, "print where the time went, by kind, module and instruction; =all: every line")
+  app.add_flag("--profile", profile, "print a profile of the time by kind, module and instruction; =all: every line")
       ->check(CLI::IsMember({"true", "all"}));
   std::string traceSteps;
-  app.add_option("--trace", options.traceFile, "write what some steps did, for ui.perfetto.dev")->type_name("FILE.json");
-  app.add_option("--trace-steps", traceSteps, "the steps that --trace is about; 3-5, or the last three, when not given")->type_name("A-B");
-  app.add_flag("--plan", options.plan, "print how the program was planned, and end");
+  app.add_option("--trace", options.traceFile, "write a trace of some steps, for ui.perfetto.dev")->type_name("FILE.json");
+  app.add_option("--trace-steps", traceSteps, "the steps of --trace (default: 3-5, or the last three)")->type_name("A-B");
+  app.add_flag("--plan", options.plan, "print the plan of the program, and end");
   try {
     parseCommandLine(app, argc, argv);
   } catch (const CLI::CallForHelp &) {

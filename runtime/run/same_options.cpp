@@ -124,9 +124,9 @@ Status checkSameData(const std::vector<DataFacts> &facts, Communicator &communic
     std::vector<Told> all(static_cast<size_t>(communicator.processes()));
     ASHLAR_RETURN_IF_ERROR(communicator.allGather(&told, sizeof(told), all.data()));
     if (told.text != all[0].text) {
-      status.update(invalid("{} is {} but that of rank 0 is {}; give all ranks the same files", mine.what, told.excerpt, all[0].excerpt));
+      status.update(invalid("{} is {} but rank 0's is {}; give all ranks the same files", mine.what, told.excerpt, all[0].excerpt));
     } else if (told.contents != all[0].contents) {
-      status.update(invalid("{} of {} holds other numbers (hash {:016x}) than that of rank 0 (hash {:016x}); give all ranks the same files",
+      status.update(invalid("{} of {} holds other numbers (hash {:016x}) than rank 0's (hash {:016x}); give all ranks the same files",
                             mine.what, told.excerpt, told.contents, all[0].contents));
     }
   }

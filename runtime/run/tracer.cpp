@@ -29,7 +29,7 @@ Status chooseWindow(TraceWindow asked, uint64_t firstStep, uint64_t totalSteps, 
     return invalid("--trace: the run has 0 steps, so there is nothing to trace");
   }
   if (asked.first != 0 && asked.first <= firstStep) {
-    return invalid("--trace-steps {}-{}: the run goes on behind step {}; name steps from {} to {}", asked.first, asked.last, firstStep,
+    return invalid("--trace-steps {}-{}: the run goes on after step {}; name steps from {} to {}", asked.first, asked.last, firstStep,
                    firstStep + 1, totalSteps);
   }
   if (asked.last > totalSteps) {

@@ -255,7 +255,8 @@ private:
     metadata("process_labels", pid, 0,
              fmt::format("\"labels\":\"stage {} of {}, device {}\"", rank / processes, stages.size(), rank % processes));
     metadata("process_sort_index", pid, 0, fmt::format("\"sort_index\":{}", pid));
-    static constexpr const char *kNames[] = {"", "steps", "programs", "instructions", "collectives beside", "waits", "receives", "sends"};
+    static constexpr const char *kNames[] = {"",      "steps",    "programs", "instructions", "asynchronous collectives",
+                                             "waits", "receives", "sends"};
     for (uint32_t track : tracks) {
       const std::string name = track <= kSends ? kNames[track] : fmt::format("sends {}", track - kSends + 1);
       metadata("thread_name", pid, track, "\"name\":" + jsonString(name));

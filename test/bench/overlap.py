@@ -7,7 +7,7 @@
 Two ranks run in two network namespaces whose link has the rate RATE (as tc takes it; "500mbit" unless given; needs root), one core each. mlp --layers 8
 --width 512 trains at levels 0, 1 and 3 of optimizer parallelism, compiled with and without --no-overlap; the two take turns. Printed: the medians,
 what the overlap saves, what the schedule says can be hidden for a device of G GFLOP/s (60 unless given) and a link of 0.9 RATE, the share of it that is
-saved, and what --profile measured of the collectives beside computation. Losses of both are compared.
+saved, and what --profile measured of the collectives that overlap computation. Losses of both are compared.
 """
 
 import argparse

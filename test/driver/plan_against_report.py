@@ -30,6 +30,6 @@ expect_close("memory", plan["memory"]["bytes"], report["memory"]["bytes"], 0.1)
 assert plan["memory"]["bytes"] == sum(part["bytes"] for part in plan["memory"]["parts"])
 # What does not depend on how values are ordered and fused agrees to the last byte.
 of_plan, of_report = ({part["name"]: part["bytes"] for part in document["memory"]["parts"]} for document in (plan, report))
-for name in ("parameters", "state", "inputs and outputs", "passed on", "batches", "meetings of ranks"):
+for name in ("parameters", "state", "inputs and outputs", "passed on", "batches", "synchronization buffers"):
     assert of_plan.get(name) == of_report.get(name), (name, of_plan, of_report)
 assert 0 <= plan["exposed_ns"] <= plan["communication_ns"]

@@ -112,7 +112,7 @@ cp -r cut damaged
 offset=$("$tools/ashlar-ckpt" show --pieces cut/ashlar-1_6 | sed -n '/^fc1.weight /,$s/^  rank-00002.*\[32:48,0:784\].* byte \([0-9]*\) on$/\1/p' | sed -n 1p)
 printf 'X' | dd of=damaged/ashlar-1_6/rank-00002.safetensors bs=1 seek=$((offset + 77)) conv=notrunc status=none
 expect 1 verify damaged/ashlar-1_6 saved/ashlar-1_6
-expect_line "damaged/ashlar-1_6/rank-00002.safetensors is damaged: bytes $offset to $((offset + 50175)), of fc1.weight, have other checksums than index.json says"
+expect_line "damaged/ashlar-1_6/rank-00002.safetensors is damaged: bytes $offset to $((offset + 50175)), of fc1.weight, have other checksums than in index.json"
 [ "$(wc -l < out)" = 2 ] && grep -q '^1 of 2 whole; ' out || { cat out >&2; fail "one damaged range"; }
 expect 2 diff damaged/ashlar-1_6 saved/ashlar-1_6
 [ "$(wc -l < err)" = 1 ] && grep -q "^error: damaged/ashlar-1_6/rank-00002.safetensors is damaged: bytes $offset to " err || { cat err >&2; fail "diff of a damaged one"; }

@@ -87,7 +87,7 @@ forged() {
   # The program tells the checksum that would fit.
   ./one --resume bad/ashlar-1_2 > /dev/null 2> error.log && fail "a forged index is taken"
   local sum
-  sum=$(sed -n 's/.* has the checksum "\([0-9a-f]*\)" but says null; .*/\1/p' error.log)
+  sum=$(sed -n 's/.* has the checksum "\([0-9a-f]*\)" but records null; .*/\1/p' error.log)
   [ -n "$sum" ] || { cat error.log >&2; fail "no checksum is told"; }
   sed -i "s/}\$/, \"checksum\": \"$sum\"}/" bad/ashlar-1_2/index.json
 }

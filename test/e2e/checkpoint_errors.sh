@@ -47,7 +47,7 @@ sed -i 's/"seed": 1/"seed": 2/' bad/ashlar-1_6/index.json
 damage "bad/ashlar-1_6/index.json has the checksum "
 damaged
 sed -i 's/"format": 1/"format": 2/' bad/ashlar-1_6/index.json
-damage "bad/ashlar-1_6/index.json is of format 2 but this program reads format 1"
+damage "bad/ashlar-1_6/index.json has format 2 but this program reads format 1"
 damaged
 rm bad/ashlar-1_6/index.json
 damage 'cannot open "bad/ashlar-1_6/index.json": No such file or directory'

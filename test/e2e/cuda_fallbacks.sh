@@ -52,7 +52,7 @@ for precision in mlp bf16; do
   run eager.log ASHLAR_EMULATOR_CUBLASLT_BGRAD=0 ASHLAR_EMULATOR_CUBLASLT_BIAS=0 -- $steps --no-graph
   expect_same_losses plain.log eager.log "$precision computes other numbers without a graph"
 done
-expect_error "RELU on what out holds: RELU: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED)" \
+expect_error "RELU on the old out: RELU: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED)" \
   ./on_emulator 1 env ASHLAR_EMULATOR_CUBLASLT_ACTIVATION=0 ./one --steps 2
 
 # Of two ranks the first one speaks.

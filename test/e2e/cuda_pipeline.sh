@@ -101,7 +101,7 @@ for schedule in ONE_F_ONE_B ZERO_BUBBLE; do
   same tied 6 "ASHLAR_EMULATOR_QUEUES=1" --steps 4
 done
 
-# Tensor parallelism and split states within a stage, collectives beside computation, several rounds of an update.
+# Tensor parallelism and split states within a stage, collectives that overlap computation, several rounds of an update.
 python3 "$(dirname "$0")/write_tokens.py" data 50 16
 "$tools/ashlar-zoo" transformer -o transformer.onnx
 compile transformer.onnx "$jobs/transformer_3d.txtpb" transformer
@@ -153,7 +153,7 @@ for rank in 0 1 3; do
   [ "$(cat status.$rank)" != 0 ] || fail "rank $rank succeeded in a job with a dead rank"
 done
 [ $((SECONDS - start)) -le 12 ] || fail "it took $((SECONDS - start)) s to end"
-grep -qE "^error: rank 2 ended without a word; rank [013] was (sending|receiving|in the collective) " death.log || { cat death.log >&2; fail "nobody names rank 2"; }
+grep -qE "^error: rank 2 terminated without reporting an error; rank [013] was (sending|receiving|in the collective) " death.log || { cat death.log >&2; fail "nobody names rank 2"; }
 
 # A rank of one stage is stopped: those that wait for it end when they have waited as long as they may.
 cat > rank.sh << 'SCRIPT'

@@ -53,11 +53,11 @@ expect_data_mismatch() {
 for count in 1024 513; do
   write_split other train 9 $count
   write_split other t10k 0
-  expect_data_mismatch "error: rank 1: the train split is $count samples, image u8 (28, 28), label u8 () but that of rank 0 is 512 samples, image"
+  expect_data_mismatch "error: rank 1: the train split is $count samples, image u8 (28, 28), label u8 () but rank 0's is 512 samples, image"
 done
 write_split other train 9
 write_split other t10k 0 301
-expect_data_mismatch "error: rank 1: the eval split is 301 samples, image u8 (28, 28), label u8 () but that of rank 0 is 512 samples, image"
+expect_data_mismatch "error: rank 1: the eval split is 301 samples, image u8 (28, 28), label u8 () but rank 0's is 512 samples, image"
 write_split other t10k 0
 printf '\001' | dd of=other/train-images-idx3-ubyte bs=1 seek=16 conv=notrunc status=none
 expect_data_mismatch "error: rank 1: the train split of 512 samples, image u8 (28, 28), label u8 () holds other numbers (hash "

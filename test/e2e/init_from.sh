@@ -50,13 +50,13 @@ run="./linear --input input=x.npy"
 expect_error "error: named.safetensors is not of this program: variable dense.weight of the program is not in it, and 1 more; not used of it: model.h.0.bias, and 3 more; nothing of it fits; --rename FROM=TO gives its tensors other names" $run --init-from named.safetensors
 expect_error "error: --rename h.*=dense.* renames nothing: no tensor in named.safetensors matches it, or an earlier --rename takes them" $run --init-from named.safetensors --rename 'h.*=dense.*'
 expect_error "error: --rename makes one name, w, of model.h.0.bias and model.h.0.weight in named.safetensors" $run --init-from named.safetensors --rename 'model.h.*=w'
-expect_error "error: --rename a.*=b.*.*: the new name has 2 of * and ?, of which 1 stand in the old one" $run --init-from named.safetensors --rename 'a.*=b.*.*'
+expect_error "error: --rename a.*=b.*.*: the new name has 2 of * and ?, the old one 1" $run --init-from named.safetensors --rename 'a.*=b.*.*'
 expect_error "error: --rename a: expected FROM=TO" $run --init-from named.safetensors --rename a
 expect_error "error: --rename without --init-from; add --init-from FILE" $run --rename a=b
 expect_error "error: --init-partial without --init-from; add --init-from FILE" $run --init-partial
 
 # What does not fit, with both values; in part it is taken where that is asked for.
-expect_error "error: turned.safetensors is not of this program: variable dense.weight is [2x1] there but [1x2] in the program; --rename FROM=TO gives its tensors other names, --init-partial takes what fits" $run --init-from turned.safetensors
+expect_error "error: turned.safetensors is not of this program: variable dense.weight is [2x1] there but [1x2] in the program; --rename FROM=TO gives its tensors other names, --init-partial loads only matching tensors" $run --init-from turned.safetensors
 expect_error "error: fewer.safetensors is not of this program: variable dense.weight is [1] there but [1x2] in the program; " $run --init-from fewer.safetensors
 expect_error "error: more.safetensors is not of this program: variable dense.weight is [1x2x1] there but [1x2] in the program; " $run --init-from more.safetensors
 expect_error "error: whole.safetensors is not of this program: variable dense.weight is i32 there but f32 in the program; " $run --init-from whole.safetensors

@@ -79,10 +79,10 @@ done
 ASHLAR_FORCE_HOSTS=2 start_long_run mpirun --enable-recovery -n 4 ./mlp --epochs 1000
 kill -9 "$(process_of 3)"
 for _ in $(seq 100); do
-  grep -q '^error: rank 3 ended without a word$' long.log && break
+  grep -q '^error: rank 3 terminated without reporting an error$' long.log && break
   sleep 0.1
 done
-grep -q '^error: rank 3 ended without a word$' long.log || { cat long.log >&2; fail "nobody says that rank 3 was killed"; }
+grep -q '^error: rank 3 terminated without reporting an error$' long.log || { cat long.log >&2; fail "nobody says that rank 3 was killed"; }
 kill -9 "$launcher" "${ranks[@]}" 2> /dev/null || true
 wait "$launcher" 2> /dev/null || true
 
@@ -149,7 +149,7 @@ if unshare -p -f --kill-child true 2> /dev/null; then
   read -ra inside < "/proc/$first/task/$first/children" || true
   kill -9 "${inside[0]}"
   expect_end $second 10 "the rank whose peer in another PID namespace was killed"
-  grep -q '^error: rank 0 ended without a word$' b.log || { cat b.log >&2; fail "nobody says that rank 0 was killed"; }
+  grep -q '^error: rank 0 terminated without reporting an error$' b.log || { cat b.log >&2; fail "nobody says that rank 0 was killed"; }
   wait $first || true
 else
   echo "skipped: no PID namespaces here"

@@ -79,6 +79,6 @@ $compile --memory "${total}B"
 expect_error "(tensors " ./small --steps 1 --threads 2 --eval --data .
 grep -q "but the program was compiled with --memory of $total bytes.*fewer --threads" error.log || fail "the error of the threads is: $(cat error.log)"
 expect_error "batches of --eval" $compile --memory "$((total - 1))B"
-for text in "matrix products" "meetings of ranks" "; use more devices or a smaller batch"; do
+for text in "matrix products" "synchronization buffers" "; use more devices or a smaller batch"; do
   grep -qF "$text" error.log || fail "the refusal does not name: $text"
 done

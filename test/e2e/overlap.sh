@@ -71,7 +71,7 @@ same_bits level3.near level3.checked
 
 # The profile says what ran beside, and what was expected.
 mpirun -n 4 ./level3.near --data rows --epochs 1 --threads 1 --profile > profile.log
-grep -q '^  beside computation, in one run:$' profile.log || { cat profile.log >&2; fail "the profile does not say what ran beside"; }
+grep -q '^  overlapped with computation, in one run:$' profile.log || { cat profile.log >&2; fail "the profile does not say what ran beside"; }
 grep -Eq '^ +[0-9]+ collectives: [0-9.]+ us, [0-9]+ % hidden; expected [0-9.]+ us, [0-9]+ % hidden$' profile.log || { cat profile.log >&2; fail "the profile has no sum"; }
 
 # A rank is stopped while others wait for it beside their computation: they say so, and the job ends.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # --trace of compiled programs: every program of the order as often as it should run, messages with both their ends, planned beside measured; pipelines of two and
-# four stages on one host and on two, one program without a pipeline, collectives beside computation. Losses are those of a run without a trace.
+# four stages on one host and on two, one program without a pipeline, collectives that overlap computation. Losses are those of a run without a trace.
 
 . "$(dirname "$0")/common.sh"
 here=$(cd "$(dirname "$0")" && pwd)
@@ -55,7 +55,7 @@ expect_trace accumulate.json --ranks 2 --steps 3-5 --programs train_step=4,updat
 "$tools/ashlarc" mlp.onnx --job beside.txtpb --mesh dp=2 -o beside
 ASHLAR_FORCE_HOSTS=2 mpirun -n 2 ./beside --steps 5 --trace beside.json > one.log
 expect_trace beside.json --ranks 2 --steps 3-5 --programs train_step=1
-grep -q '"name":"collectives beside"' beside.json || fail "no collective runs beside computation"
+grep -q '"name":"asynchronous collectives"' beside.json || fail "no collective runs beside computation"
 
 # A model that runs once.
 "$tools/ashlar-zoo" elementwise -o elementwise.onnx

@@ -108,7 +108,7 @@ expect_images_error() {
 }
 images cifar10 other
 rm other/data_batch_2.bin
-expect_images_error "the train split is 64 samples, image u8 (32, 32, 3), label u8 () but that of rank 0 is 100 samples"
+expect_images_error "the train split is 64 samples, image u8 (32, 32, 3), label u8 () but rank 0's is 100 samples"
 cp cifar/data_batch_2.bin other/data_batch_3.bin
 expect_images_error '"other/data_batch_2.bin" is missing but "other/data_batch_3.bin" is there'
 rm other/data_batch_3.bin

@@ -74,5 +74,5 @@ for variable in report["variables"]:
 CHECK
 
 # mlp trains 6 parameters.
-expect_error 'weights grouping gives each rank a parameter to own, but 6 parameters are trained on 8 ranks; use at most 6' \
+expect_error 'parameter ownership gives each rank a parameter to own, but 6 parameters are trained on 8 ranks; use at most 6' \
   "$tools/ashlarc" mlp.onnx --job grouped.txtpb --mesh dp=8 -o many

@@ -59,7 +59,8 @@ cl::opt<bool> requireCensus("census",
                             cl::init(false), cl::cat(category));
 cl::opt<std::string> replayFile("replay", cl::desc("Check this program instead of seeds"), cl::value_desc("FILE"), cl::cat(category));
 cl::opt<bool> executable("executable", cl::desc("With --replay: compile and run it too"), cl::init(false), cl::cat(category));
-cl::opt<std::string> outputFolder("output", cl::desc("Where reduced programs go"), cl::value_desc("DIR"), cl::init("."), cl::cat(category));
+cl::opt<std::string> outputFolder("output", cl::desc("Folder for reduced programs"), cl::value_desc("DIR"), cl::init("."),
+                                  cl::cat(category));
 cl::opt<unsigned> reducedPerKind("reduce", cl::desc("Failures of each kind and message that are reduced"), cl::init(5), cl::cat(category));
 cl::opt<std::string> printSeed("print", cl::desc("Print the program of this seed and end"), cl::value_desc("SEED"), cl::cat(category));
 
@@ -230,7 +231,7 @@ int runAllSeeds(MLIRContext &context) {
   llvm::outs() << summary.text() << llvm::formatv("; {0:f1} s\n", seconds);
   const bool onlyRefused = cut == 0 && refused > 0;
   if (onlyRefused) {
-    llvm::errs() << llvm::formatv("none of {0} pipelines was cut, so nothing is known of them\n", refused);
+    llvm::errs() << llvm::formatv("none of {0} pipelines was cut, so none was tested\n", refused);
   }
   return summary.allPassed() && !onlyRefused && faults.empty() ? 0 : 1;
 }

@@ -183,7 +183,7 @@ def layout(bench):
     expect_order(feature(""), flat)
     expect_order(feature("layout: NCHW"), flat)
     bench.compile(feature("layout: NHWC"))
-    bench.refused(["./program", "--data", "."], 'shape (4, 2, 3) behind its transforms but input tensor "x" takes (2, 3, 4), the same number of '
+    bench.refused(["./program", "--data", "."], 'shape (4, 2, 3) after its transforms but input tensor "x" takes (2, 3, 4), the same number of '
                   "elements in another order; move channels to the end, or leave out layout: NHWC and hwc2chw")
     for sample in ((channels, height, width), (1, channels, height, width), (channels * height * width,)):
         shaped_model(bench, *sample)

@@ -196,7 +196,7 @@ def frozen(bench):
             expected.append(x * w + v)
             w, v = w - 0.125 * x * moves_w, v - 0.125 * moves_v
         expect(log.losses, expected, f"frozen: {names}")
-    for globs, text in ((["*"], 'nothing is trained: frozen "*" names all parameters, 3; leave out of the job\'s frozen what is to be trained'),
+    for globs, text in ((["*"], 'nothing is trained: frozen "*" names all parameters, 3; leave trained parameters out of the job\'s frozen'),
                         (["w", "?", "mask*"], 'frozen "w" (1), "?" (1), "mask*" (1) names all parameters, 3; ')):
         bench.refused(bench.compiler(product_job(*(f'frozen: "{glob}"' for glob in globs)), "-o", "refused"), text)
     # The loss is of other parameters than those that are trained.
@@ -204,7 +204,7 @@ def frozen(bench):
         node("Mul", ["x", "w"], ["y"]), node("Mul", ["x", "v"], ["z"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
         parameter("w", [1], [1]), parameter("v", [1], [8]), graph_input("x", ["batch", 1]), graph_output("loss", []), graph_output("z", ["batch", 1]))
     bench.refused(bench.compiler(product_job('frozen: "w"'), "-o", "refused"),
-                  'nothing is trained: the loss depends on none of the parameters that are trained, 1: "v"; let the loss be of another tensor')
+                  'nothing is trained: the loss depends on none of the parameters that are trained, 1: "v"; compute the loss of another tensor')
     # PyTorch calls every graph main_graph: what a user knows is the file.
     bench.model(
         node("Mul", ["x", "w"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0), parameter("w", [1], [1]),

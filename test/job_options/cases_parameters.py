@@ -166,7 +166,7 @@ def constant_weights(bench):
     bench.model(
         constant("w_0", FLOAT, floats([1, 3]), [2]), node("Mul", ["x", "w_0"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
         graph_input("x", ["batch", 1]), graph_output("loss", []))
-    bench.refused(bench.compiler(product_job(), "-o", "program"), 'nothing is trained: the 1 weight is in a Constant node; name what the job trains: trained: "w_0"')
+    bench.refused(bench.compiler(product_job(), "-o", "program"), 'nothing is trained: the 1 weight is in a Constant node; name trained tensors in the job: trained: "w_0"')
     w, losses = [1, 3], []
     for x in XS:
         losses.append(sum(x * each for each in w) / 2)

@@ -442,7 +442,7 @@ def optimizer_parallel(bench):
     whole = [("all_reduce", "dp", "16x16xf32")]
     check('optimizer_parallel { threshold_kb: 2 } rules { match: "w" optimizer_parallel: true }', "16x16xf32", "4x16xf32", scattered + gathered, None)
     check('optimizer_parallel { threshold_kb: 0 } rules { match: "w" optimizer_parallel: false }', "16x16xf32", "16x16xf32", whole,
-          "a rule says optimizer_parallel: false")
+          "a rule sets optimizer_parallel: false")
     # Groups of two neighbours: of four devices in a row the minor half of the axis.
     in_groups = [("reduce_scatter", "dp:(2)2", "16x16xf32"), ("all_reduce", "dp:(1)2", "8x16xf32"), ("all_gather", "dp:(2)2", "8x16xf32")]
     check("optimizer_parallel { threshold_kb: 0 shard_size: 2 }", "16x16xf32", "8x16xf32", in_groups, None)

@@ -28,17 +28,17 @@ struct Request {
 };
 
 int run(int argc, char **argv) {
-  CLI::App app("Looks into checkpoints that compiled programs wrote.", "ashlar-ckpt");
+  CLI::App app("Inspects checkpoints of compiled programs.", "ashlar-ckpt");
   app.require_subcommand(1);
   Request request;
   CLI::App *list = app.add_subcommand("list", "the checkpoints in a directory, the newest first");
   list->add_option("DIR", request.directory, "the directory")->required();
-  CLI::App *show = app.add_subcommand("show", "what is in a checkpoint");
+  CLI::App *show = app.add_subcommand("show", "the contents of a checkpoint");
   show->add_option("CKPT", request.checkpoint, "the checkpoint's folder")->required();
-  show->add_flag("--pieces", request.pieces, "also which file holds which ranges");
-  CLI::App *verify = app.add_subcommand("verify", "reads all of them and compares checksums; exit status 1 when something is damaged");
+  show->add_flag("--pieces", request.pieces, "also the file and place of each piece");
+  CLI::App *verify = app.add_subcommand("verify", "reads all of them and compares checksums; exit status 1 when one is damaged");
   verify->add_option("CKPT", request.checkpoints, "the checkpoints' folders")->required();
-  CLI::App *diff = app.add_subcommand("diff", "how two checkpoints differ; exit status 0: not at all, 1: they do, 2: an error");
+  CLI::App *diff = app.add_subcommand("diff", "the differences of two checkpoints; exit status 0: none, 1: some, 2: an error");
   diff->add_option("A", request.checkpoint, "a checkpoint's folder")->required();
   diff->add_option("B", request.second, "another one's, of any mesh")->required();
   CLI::App *convert = app.add_subcommand("convert", "writes one safetensors file of whole tensors");

@@ -58,7 +58,7 @@ void addVisionModels(Request &request, const AddModel &add) {
       ->check(CLI::IsMember({"imagenet", "cifar"}));
   CLI::App *vgg = addNetwork("vgg", "a VGG, with torchvision's names");
   vgg->add_option("--depth", request.vgg.depth, "number of layers")->capture_default_str()->check(CLI::IsMember({11, 13, 16, 19}));
-  vgg->add_flag("--batch-norm", request.vgg.batchNorm, "with batch normalization behind convolutions");
+  vgg->add_flag("--batch-norm", request.vgg.batchNorm, "with batch normalization after convolutions");
   CLI::App *mobileNet = addNetwork("mobilenet", "depthwise convolutions, with torchvision's names in version 2");
   mobileNet->add_option("--version", request.mobileNetVersion, "1 or 2: inverted residuals")
       ->capture_default_str()

@@ -22,35 +22,36 @@ namespace {
 // Adds the options that say what is planned or compiled.
 void addCommonOptions(CLI::App &app, ashlar::driver::Options &options) {
   app.add_option("model", options.model, "the model")->type_name("MODEL.onnx");
-  app.add_option("--job", options.job, "how to train, on how many devices, on which data (docs/jobs)")->type_name("JOB.txtpb");
-  app.add_option("--target", options.target, "what to compile for: cpu or cuda")->capture_default_str()->type_name("TARGET");
-  app.add_option("--machine", options.machine, "take the machine from such a file instead of the job's (docs/machine.md)")
-      ->type_name("F.txtpb");
+  app.add_option("--job", options.job, "the training job: loss, optimizer, devices, data (docs/jobs)")->type_name("JOB.txtpb");
+  app.add_option("--target", options.target, "target of the code: cpu or cuda")->capture_default_str()->type_name("TARGET");
+  app.add_option("--machine", options.machine, "file with the machine, instead of the job's (docs/machine.md)")->type_name("F.txtpb");
   app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
-  app.add_option("--search-seconds", options.searchSeconds, "mode AUTO takes the best layouts that it found until then (docs/search.md)")
+  app.add_option("--search-seconds", options.searchSeconds,
+                 "time limit of a search in mode AUTO, which takes the best layouts found (docs/search.md)")
       ->capture_default_str()
       ->check(ashlar::rt::checkSeconds)
       ->type_name("S");
-  app.add_flag("!--no-overlap", options.overlaps, "let no collective run beside computation (docs/overlap.md)");
+  app.add_flag("!--no-overlap", options.overlaps, "do not overlap collectives with computation (docs/overlap.md)");
   app.add_option("--load-plugin", options.plugins, "add the ops and passes of a shared library (docs/plugins.md); may be repeated")
       ->type_name("F.so")
       ->allow_extra_args(false);
-  app.add_option("--load-strategy", options.loadStrategy, "take the layouts from such a file instead of inferring them")
+  app.add_option("--load-strategy", options.loadStrategy, "take the layouts from this file instead of inferring them")
       ->type_name("F.txtpb");
 }
 
 // Adds the subcommand that compares meshes.
 CLI::App *addPlan(CLI::App &app, ashlar::driver::PlanOptions &options) {
-  CLI::App *plan = app.add_subcommand("plan", "print what a step takes on other meshes, without compiling it (docs/plan.md)");
+  CLI::App *plan = app.add_subcommand("plan", "print the predicted cost of a step on other meshes, without compiling it (docs/plan.md)");
   addCommonOptions(*plan, options.common);
   plan->get_option("--memory")->description("memory of a device: mark the meshes that need more");
   auto *meshes =
       plan->add_option("--mesh", options.meshes,
-                       "a mesh to plan: dp=4 or dp=4,tp=2; may be repeated; or 8: all that mode AUTO looks at (default: the job's)")
+                       "a mesh to plan: dp=4 or dp=4,tp=2; may be repeated; or 8: all candidates of mode AUTO (default: the job's)")
           ->type_name("AXIS=SIZE,...")
           ->allow_extra_args(false);
   auto *sweep = plan->add_flag("--sweep", options.sweeps, "plan all sizes that the axes of the job's mesh can have")->excludes(meshes);
-  plan->add_option("--devices", options.devices, "of each mesh of --sweep, with a pipeline of a stage (default: those of the job's mesh)")
+  plan->add_option("--devices", options.devices,
+                   "devices of each mesh of --sweep, with a pipeline of a stage (default: as in the job's mesh)")
       ->check(CLI::Range(1, 65536))
       ->needs(sweep);
   plan->add_option("--json", options.json, "write the table as JSON, too; - is stdout, without the text")->type_name("F.json");
@@ -59,10 +60,9 @@ CLI::App *addPlan(CLI::App &app, ashlar::driver::PlanOptions &options) {
 
 // Adds the options that measure this machine instead of compiling.
 void addCalibrate(CLI::App &app, ashlar::driver::CalibrateOptions &options) {
-  auto *calibrate =
-      app.add_option("--calibrate", options.output, "measure this machine and write it as --machine reads it (docs/machine.md)")
-          ->type_name("F.txtpb");
-  app.add_option("--ranks", options.ranks, "that --calibrate measures at once (default: the cores of this host)")
+  auto *calibrate = app.add_option("--calibrate", options.output, "measure this machine and write a file for --machine (docs/machine.md)")
+                        ->type_name("F.txtpb");
+  app.add_option("--ranks", options.ranks, "ranks that --calibrate measures at once (default: the cores of this host)")
       ->check(CLI::Range(1, 4096))
       ->needs(calibrate)
       ->type_name("N");
@@ -88,22 +88,23 @@ std::string programPath(const char *name) {
 
 // Adds the options that plan does not have.
 void addOutputs(CLI::App &app, ashlar::driver::Options &options, std::string &stage) {
-  app.add_option("--mesh", options.mesh, "mesh in place of the job's: dp=4 or dp=4,tp=2; or 8 devices, whose mesh mode AUTO finds")
+  app.add_option("--mesh", options.mesh, "mesh instead of the job's: dp=4 or dp=4,tp=2; or 8 devices, whose mesh mode AUTO finds")
       ->type_name("AXIS=SIZE,...");
   app.add_option("--batch", options.batch, "samples of a run, where the model leaves them open and no job gives global_batch")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 31))
       ->type_name("N");
   app.add_option("--gpu-arch", options.gpuArch, "chips to compile for, with --target cuda (default: sm_80,sm_90)")->type_name("sm_NN,...");
-  app.add_option("--emit", stage, "where to stop: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
+  app.add_option("--emit", stage, "form to stop at: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");
-  app.add_flag("--inspect", options.inspect, "print what the model has, and what of it is refused, instead of compiling it (docs/onnx.md)");
+  app.add_flag("--inspect", options.inspect, "print the contents of the model, and refusals, instead of compiling it (docs/onnx.md)");
   app.add_flag("--suggest-job", options.suggestJob, "print a job that trains the model, to start from, instead of compiling it");
   app.add_flag("--print-params", options.printParameters, "print the fusion id of every parameter");
-  app.add_flag("--explain", options.explain, "print why each collective is there and where each parameter lives (docs/explain.md)");
+  app.add_flag("--explain", options.explain, "print the cause of each collective and the layout of each parameter (docs/explain.md)");
   app.add_option("--report", options.report, "write the same as JSON")->type_name("F.json");
   app.add_option("--timeline", options.timeline, "draw a step of the stages of a pipeline (docs/pipeline.md)")->type_name("F.svg");
   app.add_option("--save-strategy", options.saveStrategy, "write the layout of every tensor")->type_name("F.txtpb");
-  app.add_option("--save-order", options.saveOrder, "write the order of a pipeline's stages, as pipeline.order reads it (docs/pipeline.md)")
+  app.add_option("--save-order", options.saveOrder,
+                 "write the order of a pipeline's stages, in the format of pipeline.order (docs/pipeline.md)")
       ->type_name("F.txt");
   app.add_option("--annotate", options.annotated, "write the model with the layouts of all tensors as ONNX's multi-device annotations")
       ->type_name("F.onnx");
@@ -124,7 +125,7 @@ std::string checkOutputs(ashlar::driver::Options &options, const std::string &st
   bool isAboutModel = options.inspect || options.suggestJob;
   if (isAboutModel && (hasOther || !options.output.empty() || (options.inspect && options.suggestJob))) {
     const std::string name = options.inspect ? "--inspect" : "--suggest-job";
-    return name + " prints to stdout and compiles nothing; leave out what asks for more";
+    return name + " prints to stdout and compiles nothing; leave out other outputs";
   }
   if (options.output.empty() && !hasOther && !isAboutModel) {
     return "no output file; name one by -o OUT";
@@ -160,7 +161,7 @@ int run(int argc, char **argv) {
   }
   auto isGiven = [](const CLI::Option *option) { return option->count() > 0; };
   if (std::vector<const CLI::Option *> own = std::as_const(app).get_options(isGiven); plan->parsed() && !own.empty()) {
-    std::cerr << "error: " << own.front()->get_name() << " stands ahead of plan; the options of plan come behind it\n";
+    std::cerr << "error: " << own.front()->get_name() << " stands before plan; the options of plan come after it\n";
     return 1;
   }
   if (!calibrateOptions.output.empty()) {

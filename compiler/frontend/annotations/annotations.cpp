@@ -130,7 +130,7 @@ void checkExternalData(const onnx::ModelProto &model, StringRef path, StringRef 
     bool isOutside = tensor.data_location() == onnx::TensorProto::EXTERNAL;
     if (isOutside && llvm::sys::path::parent_path(path) != llvm::sys::path::parent_path(output)) {
       throw ImportError("initializer \"" + tensor.name() +
-                        "\" has its data in a file beside the model; write the annotated model there too");
+                        "\" has its data in a file next to the model; write the annotated model there too");
     }
   }
 }

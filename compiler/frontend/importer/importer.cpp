@@ -79,7 +79,7 @@ std::string nothingTrained(ArrayRef<std::pair<std::string, size_t>> frozen) {
     return "nothing is trained: the model has no parameter; name initializers in the job's trained, or inputs in its init rules";
   }
   return "nothing is trained: frozen " + globs + " names all parameters, " + std::to_string(count) +
-         "; leave out of the job's frozen what is to be trained";
+         "; leave trained parameters out of the job's frozen";
 }
 
 } // namespace

@@ -119,7 +119,7 @@ void Importer::checkLoss() const {
   if (!counted.of(values->peekValue(name)).empty()) {
     throw ImportError("the loss is of \"" + name +
                       "\", which has a dim whose size only a run finds; let the model reduce it, by ReduceSum or ReduceMean, or keep the "
-                      "tensor that was selected from, and a mask of what was selected");
+                      "original tensor, and a mask of the selection");
   }
 }
 

@@ -101,7 +101,7 @@ private:
     if (!fit) {
       node.fail("Q of " + describeTensor(node.inputType(0)) + ", K of " + describeTensor(node.inputType(1)) + " and V of " +
                 describeTensor(node.inputType(2)) + " do not fit; as (batch, heads, sequence, size) or (batch, sequence, heads * size) " +
-                "they have one batch and one element type, Q and K one size, K and V as many heads, which divide those of Q");
+                "they have one batch and one element type, Q and K one size, K and V as many heads, which divide Q's");
     }
     if (node.hasInput(4) != node.hasInput(5) || (node.isGiven(4) && isBySample)) {
       node.fail("inputs \"past_key\" and \"past_value\" come together, and without \"nonpad_kv_seqlen\"");

@@ -91,7 +91,7 @@ Form readForm(Node &node) {
     return Form::Inference; // constants, as other constants are
   }
   if (node.getInfo().options.local) {
-    node.fail("normalizes by the statistics of a batch, of which a model of mode HYBRID sees a piece; name \"" + node.parameterOf(1) +
+    node.fail("normalizes by the statistics of a batch, and a model of mode HYBRID sees only its shard; name \"" + node.parameterOf(1) +
               "\" in the job's frozen, or use another mode");
   }
   return training ? Form::Training : Form::Module;

@@ -38,7 +38,7 @@ std::string streamOf(Node &node) {
 // Defines the result as `scale` * a random number + `shift` for each element.
 void setRandom(Node &node, nn::Distribution distribution, ArrayRef<int64_t> shape, Type element, double scale, double shift) {
   if (!isa<FloatType>(element)) {
-    node.fail("draws " + elementName(element) + ", which is no float; attribute \"dtype\" says what it draws");
+    node.fail("draws " + elementName(element) + ", which is no float; attribute \"dtype\" has the type of its numbers");
   }
   node.checkSize(shape, element);
   Value numbers = draw(node, distribution, RankedTensorType::get(shape, drawnElement(node, element)), streamOf(node));

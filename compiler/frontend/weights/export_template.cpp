@@ -334,7 +334,7 @@ private:
     }
     Type element = typeOfFile(type, variables[variable].getContext());
     if (!element) {
-      refusal = "parameter " + name + " is of a type of ONNX that --export does not write";
+      refusal = "parameter " + name + " has a type of ONNX that --export does not write";
       return tensor;
     }
     tensor.text = std::move(kept);

@@ -190,7 +190,7 @@ void InitializerImporter::reportConstantWeights(std::vector<std::string> names) 
   } else if (!names.empty() && options.init.empty()) {
     throw ImportError("nothing is trained: the " + Twine(names.size()) +
                       (names.size() > 1 ? " weights are in Constant nodes" : " weight is in a Constant node") +
-                      "; name what the job trains: trained: \"" + names.front() + "\"");
+                      "; name trained tensors in the job: trained: \"" + names.front() + "\"");
   }
 }
 

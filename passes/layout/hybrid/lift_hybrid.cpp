@@ -149,7 +149,7 @@ private:
     auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
     if (global != op.getType() && !(dense && dense.isSplat())) {
       return op.emitOpError() << "of type " << op.getType() << " holds the elements of one device but is used as a piece of " << global
-                              << "; make it a parameter of the model, or gather what it is combined with";
+                              << "; make it a parameter of the model, or gather the other operand";
     }
     if (global != op.getType()) {
       op.setValueAttr(dense.resizeSplat(global));

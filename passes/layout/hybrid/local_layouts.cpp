@@ -244,7 +244,7 @@ LogicalResult LocalLayouts::layOutReduction(const ProblemOp &op, ArrayAttr attri
   if (!isThere) {
     return op.op->emitOpError() << "combines (" << stringifyReduction(reduction) << ") over " << printAxes(axes)
                                 << " but its operand has layout " << layout.toString()
-                                << ", which is not partial that way; take the axes out, or split what the op before it reduces";
+                                << ", which is not partial that way; take the axes out, or shard the reduced dim of the op before it";
   }
   llvm::erase_if(layout.partial, [&](StringAttr axis) { return llvm::is_contained(axes, axis); });
   layouts[op.results.front()]->partial = layout.partial;
@@ -257,7 +257,7 @@ LogicalResult LocalLayouts::checkBroadcast(dist::BroadcastOp op) {
   AxisList axes = dist::toAxisList(op.getAxes());
   if (llvm::any_of(axes, [&](StringAttr axis) { return layout.uses(axis); })) {
     return op.emitOpError() << "takes one device's copy over " << printAxes(axes) << " but its operand has layout " << layout.toString()
-                            << ", of which the devices hold different pieces or parts; put an AllGather or AllReduce there";
+                            << ", which differs between the devices (sharded or partial); put an AllGather or AllReduce there";
   }
   return success();
 }

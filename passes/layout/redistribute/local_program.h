@@ -22,7 +22,7 @@ struct LocalOp {
   int64_t bytes = 0, timePs = 0; // of a step or collective: that a device sends, and how long it takes
   bool movesBeside = false;      // of one: its links move data while the device computes
   dist::Work work;               // that the device computes
-  std::optional<int64_t> owner;  // the only device that computes it (weights grouping); none: all do
+  std::optional<int64_t> owner;  // the only device that computes it (parameter ownership); none: all do
 };
 
 struct LocalProgram {

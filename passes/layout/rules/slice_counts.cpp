@@ -254,9 +254,9 @@ private:
   }
 
   InFlightDiagnostic emitCannotForm(const Twine &where, int64_t count) {
-    return emitError() << where << " is cut into " << count << " slices, which what the rule leaves free of mesh "
-                       << printMesh(refinement.getMesh()) << " does not form; the counts of a rule multiply to a divisor of its "
-                       << refinement.getMesh().numDevices() << " devices";
+    return emitError() << where << " is cut into " << count << " slices, which the free axes of mesh " << printMesh(refinement.getMesh())
+                       << " does not form; the counts of a rule multiply to a divisor of its " << refinement.getMesh().numDevices()
+                       << " devices";
   }
 
   LogicalResult assignOutput(const std::string &what, ArrayRef<int64_t> counts, OpResult result) {

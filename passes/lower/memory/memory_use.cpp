@@ -40,7 +40,7 @@ public:
     use.threadBytes = traits.fixedWorkspace ? 0 : workspace;
     add("ordered weights", orderedBytes());
     if (traits.meetsInSharedMemory) {
-      add("meetings of ranks", meetingBytes());
+      add("synchronization buffers", meetingBytes());
       add("messages between hosts", stagingBytes());
     } else {
       add("messages", receivedBytes());

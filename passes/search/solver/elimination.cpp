@@ -79,7 +79,7 @@ public:
       graph.improve(solution.choices);
     }
     solution.cost = graph.cost(solution.choices);
-    assert((!isExact || solution.cost == solution.bound) && "an exact elimination finds what it promises");
+    assert((!isExact || solution.cost == solution.bound) && "an exact elimination keeps its promise");
     return solution;
   }
 

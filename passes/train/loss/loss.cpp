@@ -177,7 +177,7 @@ struct LossPass : public impl::LossPassBase<LossPass> {
     }
     if (kind == LossKind::ModelOutput && type.getNumElements() != 1) {
       return forward.emitError("model_output \"")
-             << output << "\" has type " << type << " but a loss is one number; reduce it in the model, by ReduceMean say";
+             << output << "\" has type " << type << " but a loss is one number; reduce it in the model, for example by ReduceMean";
     }
     return success();
   }

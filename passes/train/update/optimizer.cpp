@@ -161,7 +161,7 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     });
     if (gradients.empty()) {
       function.emitError("nothing is trained: the loss depends on none of the parameters that are trained, ")
-          << describeTrainable() << "; let the loss be of another tensor, or leave what it depends on out of the job's frozen";
+          << describeTrainable() << "; compute the loss of another tensor, or leave its parameters out of the job's frozen";
       return signalPassFailure();
     }
     if (failed(checkOptions())) {

@@ -82,7 +82,7 @@ std::string findFault(const Schedule &schedule) {
                               [&](size_t i) { return schedule.boundaries[i - 1] < schedule.boundaries[i]; });
     if (!rises || schedule.boundaries.front() <= schedule.warmupSteps ||
         llvm::any_of(schedule.values, [](double x) { return !(x >= 0); })) {
-      return "schedule piecewise takes rising boundaries behind the warm-up, and values of at least 0";
+      return "schedule piecewise takes rising boundaries after the warm-up, and values of at least 0";
     }
   }
   if (decays(schedule) && (schedule.decaySteps <= schedule.warmupSteps || !(schedule.endLearningRate >= 0) || !(schedule.power > 0))) {

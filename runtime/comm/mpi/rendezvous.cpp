@@ -195,7 +195,7 @@ private:
     if (found == meeting.ranks.end() || served[index]) {
       const Answer twice = Answer::kTwice;
       send(fd, &twice, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-      return invalid("two processes say that they are rank {} of this job; start each rank once", greeting.rank);
+      return invalid("two processes claim rank {} of this job; start each rank once", greeting.rank);
     }
     served[index] = sendDescriptor(fd, descriptor);
     return Status();

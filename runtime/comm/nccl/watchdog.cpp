@@ -131,7 +131,7 @@ void Watchdog::run() {
 
 Status Watchdog::look() {
   if (int dead = host.deadRank(); dead >= 0) {
-    return unavailable("rank {} ended without a word; rank {} was {}", dead, host.rank(), where());
+    return unavailable("rank {} terminated without reporting an error; rank {} was {}", dead, host.rank(), where());
   }
   if (host.aborted()) {
     return abortedStatus();

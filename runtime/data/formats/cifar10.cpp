@@ -110,7 +110,7 @@ Status findBatches(const std::string &directory, Split split, std::vector<std::s
     if (!exists(path)) {
       missing = missing.empty() ? path : missing;
     } else if (!missing.empty()) {
-      return unavailable("\"{}\" is missing but \"{}\" is there; copy the batch, or take away those behind it", missing, path);
+      return unavailable("\"{}\" is missing but \"{}\" is there; copy the batch, or take away the later ones", missing, path);
     } else {
       paths.push_back(path);
     }

@@ -107,7 +107,7 @@ Status CpuExecutor::read(const ashlar_rt_tensor &tensor, int device, void *data,
 
 Status CpuExecutor::fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) {
   if (tensor.buffer.space != ASHLAR_RT_ARENA) {
-    return internal("tensor {} lies in a slot, so nobody can say of which micro-batch it is", tensor.name);
+    return internal("tensor {} lies in a slot, so its micro-batch is unknown", tensor.name);
   }
   return communicator->fetch(stage, tensor.buffer.offset, tensor.buffer.bytes, sink);
 }
@@ -136,7 +136,7 @@ std::vector<HeldPart> CpuExecutor::held(uint64_t batchBytes) const {
           {"batches", batchBytes},
           {"matrix products", workspace.bytes()},
           {"ordered weights", ordered},
-          {"meetings of ranks", communicator->controlBytes()},
+          {"synchronization buffers", communicator->controlBytes()},
           {"messages between hosts", communicator->stagingBytes()},
           {"trace", options.recorder != nullptr ? options.recorder->bytes() : 0}};
 }

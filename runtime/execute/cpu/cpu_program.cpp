@@ -217,7 +217,7 @@ Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t ind
   step.hasResidual = desc.has_residual != 0;
   uint32_t others = step.hasScale + step.hasBias + step.hasResidual;
   if (instr.num_buffers != 3u + others) {
-    return internal("{}: a convolution with {} operands beside its own has {} buffers", instr.name, others, instr.num_buffers);
+    return internal("{}: a convolution with {} operands besides its own has {} buffers", instr.name, others, instr.num_buffers);
   }
   const int devices = surroundings.communicator.mesh().devicesPerProcess();
   if (slot > 0) { // it knows no addresses

@@ -292,7 +292,7 @@ Status CudaExecutor::recall(size_t place, char (&data)[kNoteBytes]) {
 
 Status CudaExecutor::fetch(uint32_t stage, const ashlar_rt_tensor &tensor, const std::function<void(int device, const char *data)> &sink) {
   if (tensor.buffer.space != ASHLAR_RT_ARENA) {
-    return internal("tensor {} lies in a slot, so nobody can say of which micro-batch it is", tensor.name);
+    return internal("tensor {} lies in a slot, so its micro-batch is unknown", tensor.name);
   }
   // Through the window, where every device has room for a part of the tensors of its stage. Rank 0 puts the parts together.
   const bool gathers = communicator->rank() == 0, isHere = stage == variant->stage;

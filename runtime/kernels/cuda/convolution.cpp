@@ -22,7 +22,7 @@ Status sortConvolutionOperands(const ashlar_rt_instr &instr, const std::vector<C
   const auto &desc = *static_cast<const ashlar_rt_conv_desc *>(instr.desc);
   if (instr.num_buffers != 3 || desc.has_scale != 0 || desc.has_bias != 0 || desc.has_residual != 0 ||
       desc.epilogue != ASHLAR_RT_EPILOGUE_NONE) {
-    return internal("{}: a convolution on cuda has 3 buffers and nothing behind it, not {}, scale {}, bias {}, residual {}, epilogue {}",
+    return internal("{}: a convolution on cuda has 3 buffers and no epilogue, not {}, scale {}, bias {}, residual {}, epilogue {}",
                     instr.name, instr.num_buffers, desc.has_scale, desc.has_bias, desc.has_residual, desc.epilogue);
   }
   operands.dtype = instr.buffers[0].dtype;

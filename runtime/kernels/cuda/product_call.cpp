@@ -92,7 +92,7 @@ std::vector<int64_t> CallDesc::key() const {
 
 std::string CallDesc::text() const {
   return fmt::format("{} x (m {}, n {}, k {}), {} to {}, {}{}", product.batch, product.m, product.n, product.k, dtypeName(at.inDtype),
-                     dtypeName(at.outDtype), epilogueName(), adds ? " on what out holds" : "");
+                     dtypeName(at.outDtype), epilogueName(), adds ? " on the old out" : "");
 }
 
 const char *CallDesc::epilogueName() const {

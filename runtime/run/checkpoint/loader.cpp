@@ -210,8 +210,8 @@ Status Loader::checkTensors() {
   if (!unused.empty()) {
     others = fmt::format("; not used of it: {}{}", unused[0], andMore(unused.size() - 1));
   } else if (source == Source::kCheckpoint && ofProgram != ofCheckpoint) {
-    others = fmt::format("; its optimizer and loss scale have the state {}, those of the program {}", kindsText(ofCheckpoint),
-                         kindsText(ofProgram));
+    others =
+        fmt::format("; its optimizer and loss scale have the state {}, the program's {}", kindsText(ofCheckpoint), kindsText(ofProgram));
   }
   return settle(misfits, unused, others);
 }
@@ -221,8 +221,8 @@ Status Loader::settle(const std::vector<std::string> &misfits, const std::vector
   const bool takesPart = starts ? session.options->initPartial : session.options->resumePartial;
   if (!misfits.empty() && (!takesPart || taken == 0)) {
     const char *remedy = taken == 0 ? starts ? "nothing of it fits; --rename FROM=TO gives its tensors other names" : "nothing of it fits"
-                         : starts   ? "--rename FROM=TO gives its tensors other names, --init-partial takes what fits"
-                                    : "--resume-partial takes what fits";
+                         : starts   ? "--rename FROM=TO gives its tensors other names, --init-partial loads only matching tensors"
+                                    : "--resume-partial loads only matching tensors";
     return invalid("{} is not of this program: {}{}{}; {}", reader.folder(), misfits[0], andMore(misfits.size() - 1), others, remedy);
   }
   for (const std::string &reason : misfits) {

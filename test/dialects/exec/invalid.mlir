@@ -58,7 +58,7 @@ exec.variant @tensor_c2 arena 64 attributes {axis_names = [], axis_sizes = array
 exec.variant @kernel_c1_outside arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                                      devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
-    // expected-error@+1 {{says that it uses buffer 1 but has 1 buffers}}
+    // expected-error@+1 {{lists a use of buffer 1 but has 1 buffers}}
     exec.kernel @k [#exec.buffer<arena, 0, memref<f32>>] reads [0] writes [1] extent 1 grain 1
   }
 }
@@ -68,7 +68,7 @@ exec.variant @kernel_c1_outside arena 64 attributes {axis_names = [], axis_sizes
 exec.variant @kernel_c1_unused arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                                     devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
-    // expected-error@+1 {{does not say how it uses buffer 1; put it into reads or writes}}
+    // expected-error@+1 {{does not list its use of buffer 1; put it into reads or writes}}
     exec.kernel @k [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>] reads [0] writes [] extent 1 grain 1
   }
 }
@@ -144,7 +144,7 @@ exec.variant @conv_c4 arena 64 attributes {axis_names = [], axis_sizes = array<i
 exec.variant @conv_c5 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
-    // expected-error@+1 {{computes weights, and says that they are fixed}}
+    // expected-error@+1 {{computes weights that are marked as fixed}}
     exec.conv weights [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>]
               batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] epilogue none fixed_weights
   }
@@ -153,7 +153,7 @@ exec.variant @conv_c5 arena 64 attributes {axis_names = [], axis_sizes = array<i
 // -----
 
 func.func @product_with_sums_c1(%x: tensor<8x4xf32>) -> (tensor<4x4xf32>, tensor<4xf32>) {
-  // expected-error@+1 {{sums none of its operands; say lhs or rhs}}
+  // expected-error@+1 {{sums none of its operands; specify lhs or rhs}}
   %p, %s = exec.product_with_sums none %x, %x transpose_a : tensor<8x4xf32>, tensor<8x4xf32> -> tensor<4x4xf32>, tensor<4xf32>
   return %p, %s : tensor<4x4xf32>, tensor<4xf32>
 }
@@ -199,7 +199,7 @@ exec.variant @collective_c2 arena 256 attributes {axis_names = ["dp"], axis_size
 exec.variant @collective_c3_token arena 256 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
                                       devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
-    // expected-error@+1 {{runs beside others and needs a positive token to wait for}}
+    // expected-error@+1 {{is asynchronous and needs a positive token}}
     exec.collective all_reduce <arena, 0, memref<4xf32>> to <arena, 0, memref<4xf32>> over [0] reduction sum split 0 concat 0 token 0
   }
 }
@@ -209,7 +209,7 @@ exec.variant @collective_c3_token arena 256 attributes {axis_names = ["dp"], axi
 exec.variant @collective_c3_overlap arena 256 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
                                       devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
-    // expected-error@+1 {{runs beside others and needs a positive token to wait for}}
+    // expected-error@+1 {{is asynchronous and needs a positive token}}
     exec.collective all_reduce <arena, 0, memref<4xf32>> to <arena, 0, memref<4xf32>> over [0] reduction sum split 0 concat 0 {overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>}
   }
 }

@@ -181,7 +181,7 @@ module attributes {dist.rules = [#dist.rule<match = "fc", out = [array<i64: 2, 1
 
 // -----
 
-// expected-error@unknown {{rule "fc": op "fc": input 0 dim 0 is cut into 3 slices, which what the rule leaves free of mesh dp=2, tp=4 does not form; the counts of a rule multiply to a divisor of its 8 devices}}
+// expected-error@unknown {{rule "fc": op "fc": input 0 dim 0 is cut into 3 slices, which the free axes of mesh dp=2, tp=4 does not form; the counts of a rule multiply to a divisor of its 8 devices}}
 module attributes {dist.rules = [#dist.rule<match = "fc", in = [array<i64: 3, 1>]>]} {
   dist.mesh @mesh <["dp" = 2, "tp" = 4]>
   func.func @f(%x: tensor<12x4xf32>) -> tensor<12x4xf32> {

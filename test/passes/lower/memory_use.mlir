@@ -5,7 +5,7 @@
 // RUN: ashlar-opt %s -split-input-file -verify-diagnostics -ashlar-plan-memory="memory-limit=1 ranks-per-host=2"
 
 // A training step stages 3 x 26 batches of 10000 bytes, each to a boundary of 64; an input that it does not have is not staged.
-// expected-error@+1 {{inputs and outputs 10.00 KB, temporaries 2.29 KB, batches 786.43 KB, meetings of ranks 28.67 KB)}}
+// expected-error@+1 {{inputs and outputs 10.00 KB, temporaries 2.29 KB, batches 786.43 KB, synchronization buffers 28.67 KB)}}
 module {
   func.func @train_step(%x: tensor<50x50xf32> {nn.name = "x"}) {
     return
@@ -15,7 +15,7 @@ module {
 // -----
 
 // With an evaluation it has a second pipeline.
-// expected-error@+1 {{batches 786.43 KB, batches of --eval 786.43 KB, meetings of ranks 28.67 KB)}}
+// expected-error@+1 {{batches 786.43 KB, batches of --eval 786.43 KB, synchronization buffers 28.67 KB)}}
 module {
   func.func @train_step(%x: tensor<50x50xf32> {nn.name = "x"}) {
     return

@@ -14,7 +14,7 @@ func.func @fits(%x: tensor<1000xf32> {nn.name = "x"}) -> (tensor<1000xf32> {nn.n
 
 // Of two programs the one with the larger peak is named, and what is alive there: named tensors, and temporaries by the op that computes
 // them. The third transpose goes right into y. Beside 32 kB of tensors, to whole pages, a process has 28 KiB where ranks meet.
-// expected-error@below {{the program needs 61.44 KB (inputs and outputs 16.00 KB, temporaries 16.77 KB, meetings of ranks 28.67 KB), but the memory is 50.00 KB; @large needs most, with 4 tensors alive at its peak, the largest: first 8.00 KB, second 8.00 KB, x 8.00 KB, y 8.00 KB; use more devices or a smaller batch}}
+// expected-error@below {{the program needs 61.44 KB (inputs and outputs 16.00 KB, temporaries 16.77 KB, synchronization buffers 28.67 KB), but the memory is 50.00 KB; @large needs most, with 4 tensors alive at its peak, the largest: first 8.00 KB, second 8.00 KB, x 8.00 KB, y 8.00 KB; use more devices or a smaller batch}}
 module {
   func.func @small(%x: tensor<40x50xf32> {nn.name = "x"}) {
     return

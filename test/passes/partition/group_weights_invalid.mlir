@@ -8,7 +8,7 @@ module {
 
 // A parameter in pieces has no one that could send it.
 dist.mesh @mesh <["dp" = 1]>
-// expected-error@+1 {{is split, but weights grouping gives whole parameters to owners}}
+// expected-error@+1 {{is sharded, but parameter ownership gives whole parameters to owners}}
 nn.variable @w trainable : tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>}
 func.func @train_step(%g: tensor<4xf32>) {
   %dw = nn.gradient %g of @w : tensor<4xf32>

@@ -4,7 +4,7 @@
 
 // It is ranks that need a parameter each: of four devices of one rank three own nothing.
 // CHECK: nn.variable @w.m state_of @w : tensor<4xf32> {dist.owner = 0 : i64}
-// RANKS: error: weights grouping gives each rank a parameter to own, but 1 parameter is trained on 2 ranks; use at most 1, or leave optimizer_parallel out
+// RANKS: error: parameter ownership gives each rank a parameter to own, but 1 parameter is trained on 2 ranks; use at most 1, or leave optimizer_parallel out
 // DEVICES: error: devices-per-process is 3, which does not divide the 4 devices of the mesh
 
 dist.mesh @mesh <["dp" = 4]>

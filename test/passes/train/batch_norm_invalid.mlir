@@ -20,7 +20,7 @@ nn.variable @v : tensor<3xf32>
 // One sample a replica has no unbiased variance.
 func.func @train_step(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %v = nn.read @v : tensor<3xf32>
-  // expected-error @+1 {{normalizes 'tensor<2x3xf32>', one element a channel, of which there is no unbiased variance; train with a larger batch, or name it in the job's frozen}}
+  // expected-error @+1 {{normalizes 'tensor<2x3xf32>', one element a channel, which has no unbiased variance; train with a larger batch, or name it in the job's frozen}}
   %y = nn.normalize %x, %v, %v, %v, %v dims = [1] epsilon = 1.0e-05 {momentum = 9.0e-01 : f64, unbiased} : tensor<2x3xf32>, tensor<3xf32>
   return %y : tensor<2x3xf32>
 }

@@ -51,7 +51,7 @@
 // IGNORED-NLL-NEXT: @eval_step result 3: tensor<i64> 1{{$}}
 
 // A loss is one number; what to make of several is for the model to say.
-// OWN: error: model_output "y" has type 'tensor<3x2xf32>' but a loss is one number; reduce it in the model, by ReduceMean say
+// OWN: error: model_output "y" has type 'tensor<3x2xf32>' but a loss is one number; reduce it in the model, for example by ReduceMean
 
 func.func @forward(%x: tensor<3x2xf32>) -> (tensor<3x2xf32> {nn.name = "y"}) {
   return %x : tensor<3x2xf32>

@@ -22,7 +22,7 @@
 // WARMUP: warm-up of -1 steps; a number of steps is at least 0
 // STEP: schedule step takes a size of at least 1 and a gamma above 0; got 0 and 0.10
 // PIECES: schedule piecewise takes as many boundaries as values, and at least one; got 1 and 2
-// RISING: schedule piecewise takes rising boundaries behind the warm-up, and values of at least 0
+// RISING: schedule piecewise takes rising boundaries after the warm-up, and values of at least 0
 // DECAYS: a decay takes decay steps above the 4 of the warm-up, an end of at least 0 and a power above 0; got 4, 0.00 and 1.00
 // POWER: a decay takes decay steps above the 0 of the warm-up, an end of at least 0 and a power above 0; got 4, 0.00 and 0.00
 // RATE: got 0.000000e+00, 0.000000e+00 and 9.000000e-01

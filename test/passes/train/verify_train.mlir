@@ -100,7 +100,7 @@ module @c3_elsewhere {
   }
   func.func @forward() {
     %0 = nn.read @w : tensor<f32>
-    // expected-error @+1 {{in @forward; gradients are those of @train_step}}
+    // expected-error @+1 {{in @forward; gradients belong in @train_step}}
     %1 = nn.gradient %0 of @w : tensor<f32>
     return
   }

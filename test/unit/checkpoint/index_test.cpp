@@ -120,17 +120,17 @@ TEST_CASE("checkpoint index: refused texts", "[checkpoint][index]") {
   CHECK(written.refusal("") == "cannot open \"index.json\": it is empty; a checkpoint is a folder with an index.json");
   CHECK(written.refusal("[]") == "index.json is no JSON object; the checkpoint is damaged");
   CHECK(written.refusal(writeIndex(written.index).substr(0, 100)) == "index.json is no JSON object; the checkpoint is damaged");
-  CHECK(written.refusal("{}") == "index.json is of format null but this program reads format 1");
+  CHECK(written.refusal("{}") == "index.json has format null but this program reads format 1");
   CHECK(written.refusalOfJson([](nlohmann::json &json) { json["format"] = 2; }) ==
-        "index.json is of format 2 but this program reads format 1");
+        "index.json has format 2 but this program reads format 1");
   CHECK(written.refusalOfJson([](nlohmann::json &json) { json["format"] = 0; }) ==
-        "index.json is of format 0 but this program reads format 1");
+        "index.json has format 0 but this program reads format 1");
   std::string flipped = writeIndex(written.index);
   const std::string own = nlohmann::json::parse(flipped)["checksum"];
   const std::string other = (own[0] == '0' ? "1" : "0") + own.substr(1);
   flipped.replace(flipped.find(own), own.size(), other);
-  CHECK(written.refusal(flipped) == "index.json has the checksum \"" + own + "\" but says \"" + other + "\"; the checkpoint is damaged");
-  CHECK(written.refusal(R"({"format":1})").find(" but says null; the checkpoint is damaged") != std::string::npos);
+  CHECK(written.refusal(flipped) == "index.json has the checksum \"" + own + "\" but records \"" + other + "\"; the checkpoint is damaged");
+  CHECK(written.refusal(R"({"format":1})").find(" but records null; the checkpoint is damaged") != std::string::npos);
   for (const char *key :
        {"model", "target", "mesh", "ranks", "epoch", "step", "steps_done", "samples_a_step", "samples", "seed", "files", "tensors"}) {
     INFO(key);
@@ -176,7 +176,7 @@ TEST_CASE("checkpoint index: refused texts", "[checkpoint][index]") {
   CHECK(wrongPiece("start", {-1, 0}) ==
         "index.json: start is -1, not a whole number from 0 to 9223372036854775807; the checkpoint is damaged");
   // What it holds is not printed, whatever lies there, and how deep.
-  CHECK(written.refusal(R"({"format":["secret"]})") == "index.json is of format unknown but this program reads format 1");
+  CHECK(written.refusal(R"({"format":["secret"]})") == "index.json has format unknown but this program reads format 1");
   CHECK(written.refusal(R"({"format":1,"checksum":"secret"})").find("secret") == std::string::npos);
   const std::string deep(1 << 20, '['), end(1 << 20, ']');
   CHECK(written.refusal("{\"format\":1,\"a\":" + deep + end + "}").find("; the checkpoint is damaged") != std::string::npos);

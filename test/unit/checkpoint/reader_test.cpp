@@ -131,8 +131,7 @@ TEST_CASE("checkpoint reader: one line for each damaged range", "[checkpoint][re
     CHECK(reader.bytesVerified() == verified);
   };
   auto line = [&](uint64_t first, uint64_t last) {
-    return fmt::format("{} is damaged: bytes {} to {}, of w, have other checksums than index.json says", path, offset + first,
-                       offset + last);
+    return fmt::format("{} is damaged: bytes {} to {}, of w, have other checksums than in index.json", path, offset + first, offset + last);
   };
   expect({}, bytes);
   ashlar::test::flipByte(path, offset);
@@ -161,7 +160,7 @@ TEST_CASE("checkpoint reader: a header that says something else is damage", "[ch
     REQUIRE(header.size() == reader.index().tensors[0].pieces[0].offset);
   };
   const uint64_t offset = reader.index().tensors[0].pieces[0].offset;
-  const std::string end = ", which is not what index.json says";
+  const std::string end = ", which differs from index.json";
   rewrite({{"v", ASHLAR_RT_U8, {400, 512}, 0, 204800}});
   CHECK(reader.verify() == std::vector<std::string>{fmt::format("{} is damaged: its header has v at byte {} where w at byte {} is to be{}",
                                                                 path, offset, offset, end)});

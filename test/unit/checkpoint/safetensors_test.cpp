@@ -101,7 +101,7 @@ TEST_CASE("safetensors: refused headers", "[checkpoint][safetensors]") {
     CHECK(refusal(std::string("{\"a\":") + entry + "}", 4) == "f: the header's entry of a has no dtype, shape and data_offsets");
   }
   CHECK(refusal(R"({"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}})", 1) ==
-        "f: a is of type \"F8_E4M3\", which Ashlar does not have");
+        "f: a has type \"F8_E4M3\", which Ashlar does not have");
   CHECK(refusal(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4) == "f: a has 4 bytes, which its shape and type do not");
   CHECK(refusal(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", 0) ==
         "f: a has 0 bytes, which its shape and type do not");
@@ -118,9 +118,9 @@ TEST_CASE("safetensors: refused headers", "[checkpoint][safetensors]") {
                 0)
             .find("it was cut or is damaged") != std::string::npos);
   CHECK(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 3) ==
-        "f has 64 bytes, its header says 65; it was cut or is damaged");
+        "f has 64 bytes, 65 by its header; it was cut or is damaged");
   CHECK(refusal(R"({"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", 5) ==
-        "f has 66 bytes, its header says 65; it was cut or is damaged");
+        "f has 66 bytes, 65 by its header; it was cut or is damaged");
 }
 
 TEST_CASE("safetensors: names of types, there and back", "[checkpoint][safetensors]") {

@@ -117,7 +117,7 @@ TEST_CASE("weights: the initializers of a model that onnx wrote", "[checkpoint][
   // What lies as no array in the file is told where it is wanted.
   CHECK(reader.index().find("halves")->unreadable == "its numbers are in int32_data; save the model with them in raw_data");
   CHECK(reader.index().find("longs")->unreadable == "its numbers are in int64_data; save the model with them in raw_data");
-  CHECK(reader.index().find("text")->unreadable == "it is of ONNX's element type 8, which Ashlar does not have");
+  CHECK(reader.index().find("text")->unreadable == "it has ONNX's element type 8, which Ashlar does not have");
 }
 
 TEST_CASE("weights: refused ONNX models", "[checkpoint][weights]") {
@@ -133,7 +133,7 @@ TEST_CASE("weights: refused ONNX models", "[checkpoint][weights]") {
   CHECK(refusal(model) == "M: initializer outside lies in " + place.path() + "/w.bin, which is not there");
   writeFile(place.path() + "/w.bin", std::string(19, 'x'));
   CHECK(refusal(model) ==
-        "M: initializer outside is 16 bytes from byte 4 of w.bin on, which has 19 bytes; it was cut or is of another model");
+        "M: initializer outside is 16 bytes from byte 4 of w.bin on, which has 19 bytes; it was cut or belongs to another model");
   writeFile(place.path() + "/w.bin", std::string(20, 'x'));
   CHECK(refusal(model).empty());
   const std::string noModel = "M is no ONNX model, or was cut: it cannot be read as fields of protobuf";
@@ -216,8 +216,8 @@ TEST_CASE("weights: the index of several files", "[checkpoint][weights]") {
   CHECK(refusal(R"({"weight_map": {"a": "model-3.safetensors"}})") ==
         "cannot open \"" + place.path() + "/model-3.safetensors\": No such file or directory");
   CHECK(refusal(R"({"weight_map": {"a": "../x.safetensors"}})") ==
-        path + ": its weight_map has \"../x.safetensors\" for a, which is no name of a file beside it");
-  CHECK(refusal(R"({"weight_map": {"a": 1}})") == path + ": its weight_map has 1 for a, which is no name of a file beside it");
+        path + ": its weight_map has \"../x.safetensors\" for a, which is no name of a file next to it");
+  CHECK(refusal(R"({"weight_map": {"a": 1}})") == path + ": its weight_map has 1 for a, which is no name of a file next to it");
   for (const char *json : {"[]", "{", R"({"weight_map": {}})", R"({"files": 1})"}) {
     CHECK(refusal(json) == path + " is no index of safetensors files: it has no weight_map, which names the file of each tensor");
   }

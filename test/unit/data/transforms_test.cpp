@@ -273,7 +273,7 @@ TEST_CASE("transforms: samples and tensor have their elements in one order", "[d
       "order; add layout: NHWC to the feature if channels are last in the data");
   CHECK_THAT(fault({32, 32, 3}, {1, 3, 32, 32}), Contains("add layout: NHWC"));
   CHECK_THAT(fault({3, 32, 32}, {32, 32, 3}, 2),
-             Contains("(3, 32, 32) behind its transforms") && Contains("leave out layout: NHWC and hwc2chw"));
+             Contains("(3, 32, 32) after its transforms") && Contains("leave out layout: NHWC and hwc2chw"));
   for (const auto &[found, wanted] : {std::pair<Shape, Shape>{{3, 4}, {4, 3}}, {{4, 4, 3}, {16, 3}}, {{2, 3, 4}, {4, 3, 2}}}) {
     CHECK_THAT(fault(found, wanted), Contains("another order; give samples of this shape, or of a single dim"));
   }
@@ -285,7 +285,7 @@ TEST_CASE("transforms: what does not fit together is refused with both values", 
         "transform 2 of column \"image\": hwc2chw takes images (height, width, channels) but samples are (28, 28) here; leave out hwc2chw, "
         "or layout: NHWC");
   CHECK(refusal(Transforms().add(ASHLAR_RT_HWC_TO_CHW).add(ASHLAR_RT_RESIZE, {4, 4}), {5, 5, 3}) ==
-        "transform 2 of column \"image\": resize stands behind hwc2chw; move it ahead of it");
+        "transform 2 of column \"image\": resize stands after hwc2chw; move it before it");
   CHECK(refusal(Transforms().add(ASHLAR_RT_RANDOM_CROP, {40, 32, 3}), {32, 32, 3}) ==
         "transform 1 of column \"image\": random_crop takes a height of 40 out of 38, those of the image and 3 of padding on each side; "
         "lower "
@@ -296,10 +296,10 @@ TEST_CASE("transforms: what does not fit together is refused with both values", 
              Contains("numbers of 3 channels but samples are (8, 8, 4) here, with 4 channels"));
   CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_NORMALIZE, {1, 2, 3, 1, 1, 1}), {8, 8}), Contains("without channels"));
   CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_NORMALIZE, {1, 0}), {8, 8}), Contains("must not be 0"));
-  CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_HWC_TO_CHW).add(ASHLAR_RT_HWC_TO_CHW), {5, 5, 3}), Contains("stands behind another one"));
+  CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_HWC_TO_CHW).add(ASHLAR_RT_HWC_TO_CHW), {5, 5, 3}), Contains("stands after another one"));
   CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_RESIZE, {4, 4}).add(ASHLAR_RT_ONE_HOT, {4}), {5, 5}),
-             Contains("one_hot stands behind resize but takes class labels"));
-  CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_ONE_HOT, {4}).add(ASHLAR_RT_ONE_HOT, {4}), {5}), Contains("stands behind another one"));
+             Contains("one_hot stands after resize but takes class labels"));
+  CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_ONE_HOT, {4}).add(ASHLAR_RT_ONE_HOT, {4}), {5}), Contains("stands after another one"));
   CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_ONE_HOT, {4}).add(ASHLAR_RT_RESIZE, {4, 4}), {5}), Contains("which makes no image"));
   CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_RESCALE, {4}), {5}), Contains("kind 1 with 1 numbers is not known"));
   CHECK_THAT(refusal(Transforms().add(ASHLAR_RT_TYPE_CAST, {99}), {5}), Contains("no data can be of type 99"));

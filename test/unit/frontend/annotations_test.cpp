@@ -219,5 +219,5 @@ TEST_CASE("annotations are written at each node, over those that were there", "[
   TemporaryFile external(outside.proto.SerializeAsString());
   auto moved = frontend::annotateModel(external.getPath(), "elsewhere/model.onnx", plan, meshOf({{"dp", 4}}));
   REQUIRE(!static_cast<bool>(moved));
-  CHECK_THAT(llvm::toString(moved.takeError()), contains("initializer \"w\" has its data in a file beside the model"));
+  CHECK_THAT(llvm::toString(moved.takeError()), contains("initializer \"w\" has its data in a file next to the model"));
 }

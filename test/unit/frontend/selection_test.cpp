@@ -306,7 +306,7 @@ TEST_CASE("onnx ops that would mix padding in are refused", "[frontend]") {
   };
   const std::string most =
       "input 0 \"r\" has at most 4 elements along a dim, how many only a run finds, and the op would mix them with the "
-      "padding behind them; keep the tensor that was selected from, and a mask of what was selected";
+      "padding after them; keep the original tensor, and a mask of the selection";
   CHECK_THAT(error("Gemm", {"r", "x"}, {{"transA", int64_t(1)}}), contains("node \"n\" (Gemm, opset 18): " + most));
   CHECK_THAT(error("Flatten", {"r"}, {{"axis", int64_t(0)}}), contains(most));
   CHECK_THAT(error("Concat", {"r", "x"}, {{"axis", int64_t(0)}}), contains(most));

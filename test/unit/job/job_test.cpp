@@ -136,7 +136,7 @@ TEST_CASE("a mesh that is searched says nothing that the search decides", "[job]
   CHECK(checkError("mode: AUTO mesh { devices: 8 axes { name: \"a\" } axes { name: \"b\" } axes { name: \"c\" } axes { name: \"d\" } }") ==
         what + "at most 3, and 4 are named; leave some out");
   CHECK(checkError("mode: AUTO mesh { devices: 2 device_ids: [1, 0] }") ==
-        "train.txtpb: mesh.devices 2 has the compiler search the axes, and mesh.device_ids says which rank each of their points has" +
+        "train.txtpb: mesh.devices 2 has the compiler search the axes, and mesh.device_ids gives the rank of each of their points" +
             remedy);
   CHECK(checkError("mode: AUTO mesh { devices: 8 } pipeline { stages: 3 micro_batches: 4 }") ==
         "train.txtpb: mesh.devices 8 is not divisible by pipeline.stages 3; each stage has as many devices");
@@ -151,7 +151,7 @@ TEST_CASE("what mode AUTO does not search is refused", "[job]") {
   CHECK(checkError(mesh) == "no error");
   CHECK(checkError("mode: AUTO") == "train.txtpb: mode AUTO needs a mesh; add mesh { axes { name: \"tp\" size: 4 } }");
   CHECK(checkError(mesh + "deterministic { chunks: 4 }") ==
-        "train.txtpb: deterministic computes on a mesh of its own, of which mode AUTO does not search the layouts; leave it out");
+        "train.txtpb: deterministic computes on a mesh of its own, whose layouts mode AUTO does not search; leave it out");
   CHECK(checkError("search: ILP") ==
         "train.txtpb: search ILP is of mode AUTO, and the mode is STAND_ALONE; set mode: AUTO, or leave it out");
 }
@@ -211,7 +211,7 @@ TEST_CASE("fixed chunks of a job with rules are checked", "[job]") {
                                                               "train.txtpb:1 (\"b\") counts slices; leave out one of the two"},
            {mesh + "rules { match: \"b\" layout: \"[{dp:(1)2}]\" }", "(\"b\") counts slices; leave out one of the two"},
            {mesh + "device_configuration: \"two\"",
-            "deterministic gives the mesh axis another size than that of device_configuration; leave out one of the two"},
+            "deterministic gives the mesh axis another size than device_configuration; leave out one of the two"},
        }) {
     CHECK_THAT(checkError(rules + text), contains(message));
   }
@@ -227,9 +227,8 @@ TEST_CASE("optimizer parallelism is checked", "[job]") {
   CHECK_THAT(parallel("threshold_kb: -1"), contains("optimizer_parallel.threshold_kb -1 is not in [0, 2147483647]"));
   CHECK_THAT(parallel("shard_size: -2"), contains("optimizer_parallel.shard_size -2 is not in [-1, 65536]"));
   CHECK(parallel("} rules { match: \"w\" optimizer_parallel: false") == "no error");
-  CHECK_THAT(
-      checkError(good + "rules { match: \"w\" optimizer_parallel: false }"),
-      contains("(\"w\") says which parameters optimizer_parallel splits, and the job has none; add optimizer_parallel { level: 1 }"));
+  CHECK_THAT(checkError(good + "rules { match: \"w\" optimizer_parallel: false }"),
+             contains("(\"w\") chooses parameters for optimizer_parallel, and the job has none; add optimizer_parallel { level: 1 }"));
   for (const char *size : {"0", "1"}) {
     CHECK_THAT(parallel(std::string("shard_size: ") + size), contains(std::string("optimizer_parallel.shard_size ") + size +
                                                                       " splits nothing; give -1 for all devices that repeat a parameter"));
@@ -245,12 +244,12 @@ TEST_CASE("optimizer parallelism is checked", "[job]") {
            {replaced(replaced(kGood, "mode: DATA_PARALLEL", ""), "mesh { axes { name: \"dp\" size: 4 } }", ""),
             "optimizer_parallel splits over the devices of a mesh, and the job has none"},
            {"mode: SEMI_AUTO mesh { axes { name: \"dp\" size: 2 } } rules { match: \"x\" layout: \"[{dp}]\" } ",
-            "optimizer_parallel splits what training keeps, and the job has no loss; leave it out"}}) {
+            "optimizer_parallel shards the state of training, and the job has no loss; leave it out"}}) {
     CHECK_THAT(checkError(text + "optimizer_parallel {}"), contains(message));
   }
 }
 
-TEST_CASE("weights grouping is checked", "[job]") {
+TEST_CASE("parameter ownership is checked", "[job]") {
   auto with = [](const std::string &optimizer) { return replaced(kGood, "sgd {}", optimizer); };
   for (const char *optimizer : {"adamw {}", "lamb {}"}) {
     CHECK(checkError(with(optimizer) + "optimizer_parallel {}") == "no error");
@@ -260,9 +259,10 @@ TEST_CASE("weights grouping is checked", "[job]") {
            {"sgd {}", "sgd"}, {"momentum { momentum: 0.9 }", "momentum"}, {"adam {}", "adam"}}) {
     CHECK_THAT(
         checkError(with(optimizer) + "optimizer_parallel {}"),
-        contains("optimizer_parallel in mode DATA_PARALLEL gives each parameter an owner (weights grouping), which is for adamw and lamb, "
-                 "but the optimizer is " +
-                 name + "; take one of the two, or set mode: SEMI_AUTO, where it is for all"));
+        contains(
+            "optimizer_parallel in mode DATA_PARALLEL gives each parameter an owner (parameter ownership), which is for adamw and lamb, "
+            "but the optimizer is " +
+            name + "; take one of the two, or set mode: SEMI_AUTO, where it is for all"));
   }
   // Nothing is split, so nothing may say how; not even with its default.
   for (const auto &[setting, name] : std::vector<std::pair<std::string, std::string>>{{"level: 1", "level 1"},
@@ -271,13 +271,13 @@ TEST_CASE("weights grouping is checked", "[job]") {
                                                                                       {"shard_size: -1", "shard_size -1"}}) {
     CHECK_THAT(checkError(with("adamw {}") + "optimizer_parallel { " + setting + " }"),
                contains("optimizer_parallel." + name +
-                        " says how parameters are split, but in mode DATA_PARALLEL each is whole and has one "
-                        "owner (weights grouping); leave it out, or set mode: SEMI_AUTO"));
+                        " shards parameters, but in mode DATA_PARALLEL each is replicated and has one "
+                        "owner (parameter ownership); leave it out, or set mode: SEMI_AUTO"));
   }
   for (const char *value : {"true", "false"}) {
     CHECK_THAT(checkError(with("lamb {}") + "optimizer_parallel {} rules { match: \"w\" optimizer_parallel: " + value + " }"),
                contains(std::string("(\"w\") sets optimizer_parallel: ") + value +
-                        ", which says what is split, but in mode DATA_PARALLEL each parameter is whole and has one owner"));
+                        ", which shards parameters, but in mode DATA_PARALLEL each parameter is whole and has one owner"));
   }
 }
 
@@ -287,7 +287,7 @@ TEST_CASE("rules are checked", "[job]") {
   for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
            {"", "mode SEMI_AUTO needs rules to infer layouts from; add rules { match: \"fc1.weight\" layout: \"[{tp}, {}]\" }"},
            {"rules { layout: \"[{dp}]\" }", "the rule at train.txtpb:8 has no match"},
-           {"rules { match: \"a\" }", "the rule at train.txtpb:8 (\"a\") says nothing; give it layout: \"[{dp}, {}]\", in and out, a "
+           {"rules { match: \"a\" }", "the rule at train.txtpb:8 (\"a\") has no content; give it layout: \"[{dp}, {}]\", in and out, a "
                                       "setting of parameters such as weight_decay: 0, pipeline_stage: 1, or recompute: true"},
            {"rules { match: \"a\" layout: \"[]\" out { slices: 2 } }", "(\"a\") has both a layout and slice counts; write two rules"},
            {"rules { match: \"a\" layout: \"[]\" priority: -1 }", "rules.priority -1 of \"a\" is not in [0, 2147483647]"},
@@ -320,7 +320,7 @@ TEST_CASE("settings of parameters by rule are for every mode, and are no layouts
   CHECK_THAT(checkError(semi + decay), contains("mode SEMI_AUTO needs rules to infer layouts from"));
   CHECK(checkError(semi + "rules { match: \"a\" layout: \"[{dp}]\" weight_decay: 0.5 }") == "no error");
   CHECK(checkError(replaced(kGood, "DATA_PARALLEL", "HYBRID") + decay) == "no error");
-  CHECK_THAT(checkError(kGood + "rules { match: \"a\" priority: 1 }"), contains("the rule at train.txtpb:8 (\"a\") says nothing"));
+  CHECK_THAT(checkError(kGood + "rules { match: \"a\" priority: 1 }"), contains("the rule at train.txtpb:8 (\"a\") has no content"));
   CHECK_THAT(checkError(kGood + "rules { match: \"a\" layout: \"[]\" weight_decay: 0 }"),
              contains("gives layouts, which mode DATA_PARALLEL does not take from rules; set mode: SEMI_AUTO"));
   CHECK(checkError(kGood + "rules { match: \"a\" weight_decay: -0.5 }") ==
@@ -370,7 +370,7 @@ TEST_CASE("values are checked", "[job]") {
       {"global_batch: 256", "global_batch: 256 machine { inter_host { collectives { latency_us: 1 } } }",
        "machine.inter_host.collectives has an entry without a kind; write { kind: ALL_GATHER bandwidth_gb_per_s: 10 }"},
       {"global_batch: 256", "global_batch: 256 machine { intra_host { collectives { kind: HALO } } }",
-       "machine.intra_host.collectives says nothing of HALO; give it latency_us or bandwidth_gb_per_s, or leave it out"},
+       "machine.intra_host.collectives lacks HALO; give it latency_us or bandwidth_gb_per_s, or leave it out"},
       {"global_batch: 256",
        "global_batch: 256 machine { intra_host { collectives { kind: HALO latency_us: 1 } collectives { kind: HALO latency_us: 2 } } }",
        "machine.intra_host.collectives has HALO twice; leave out one"},
@@ -458,9 +458,9 @@ TEST_CASE("optimizers, schedules and clipping are checked", "[job]") {
            {"piecewise { boundaries: [1, 2] values: 0.5 }",
             "optimizer.schedule.piecewise has 2 boundaries and 1 values; give the learning rate from each boundary on"},
            {"piecewise { boundaries: [4, 4] values: [0.5, 0.25] }",
-            "optimizer.schedule.piecewise.boundaries has 4 behind 4; they have to rise"},
+            "optimizer.schedule.piecewise.boundaries has 4 after 4; they have to rise"},
            {"piecewise { boundaries: 4 values: 0.5 } warmup_steps: 4",
-            "optimizer.schedule.piecewise.boundaries begins at step 4, within the 4 warmup_steps; begin behind them"},
+            "optimizer.schedule.piecewise.boundaries begins at step 4, within the 4 warmup_steps; begin after them"},
            {"piecewise { boundaries: [1, 2] values: [0.5, -1] }",
             "optimizer.schedule.piecewise.values -1 is not in [0, 3.40282346638529e+38]"},
            {"cosine {}", "field optimizer.schedule.cosine.decay_steps is not given"},
@@ -528,9 +528,10 @@ TEST_CASE("pipelines are checked", "[job]") {
   CHECK(error("pipeline { stages: 2 micro_batches: 3 }") ==
         "train.txtpb: pipeline.micro_batches 3 does not divide global_batch 256; all micro-batches have one size, use a multiple of 3");
   CHECK(error("pipeline { stages: 2 micro_batches: 4 } accumulate: 2") ==
-        "train.txtpb: accumulate 2 and pipeline.micro_batches 4 both say in how many parts a step is computed; leave out accumulate");
+        "train.txtpb: accumulate 2 and pipeline.micro_batches 4 both set the number of parts of a step; leave out accumulate");
   CHECK(error("pipeline { stages: 2 micro_batches: 4 } deterministic { chunks: 8 }") ==
-        "train.txtpb: deterministic has each rank play several devices, and those of a pipeline play one device of one stage; leave out "
+        "train.txtpb: deterministic makes each rank simulate several devices, and a rank of a pipeline simulates one device of one stage; "
+        "leave out "
         "one of "
         "the two");
   CHECK(checkError("global_batch: 8 pipeline { stages: 2 micro_batches: 4 }") ==
@@ -550,7 +551,7 @@ TEST_CASE("pipelines are checked", "[job]") {
       "INTERLEAVED, or leave out chunks");
   CHECK(error("pipeline { stages: 2 micro_batches: 8 chunks: 0 }") == "train.txtpb: pipeline.chunks 0 is not in [1, 65536]");
   CHECK(error("pipeline { stages: 2 micro_batches: 8 order: \"order.txt\" schedule: GPIPE }") ==
-        "train.txtpb: pipeline.order \"order.txt\" and pipeline.schedule GPIPE both say in which order stages work; leave out one of the "
+        "train.txtpb: pipeline.order \"order.txt\" and pipeline.schedule GPIPE both set the order of the stages; leave out one of the "
         "two");
   CHECK(error("pipeline { stages: 2 micro_batches: 8 order: \"\" }") ==
         "train.txtpb: pipeline.order \"\" names no file; name one, or leave it out");
@@ -564,7 +565,7 @@ TEST_CASE("micro-batches are checked", "[job]") {
   CHECK(checkError(kGood + "accumulate: 3") ==
         "train.txtpb: accumulate 3 does not divide global_batch 256; all micro-batches have one size, use a multiple of 3");
   CHECK(checkError("global_batch: 8 accumulate: 2") ==
-        "train.txtpb: accumulate 2 is of training steps but the job has no loss; leave it out");
+        "train.txtpb: accumulate 2 is for training steps but the job has no loss; leave it out");
   CHECK(checkError(kGood + "accumulate: 16 deterministic { chunks: 32 }") ==
         "train.txtpb: global_batch 256 / accumulate 16 = 16 is not divisible by deterministic.chunks 32; use a multiple of 32");
   Job job = llvm::cantFail(parseJobText(kGood + "accumulate: 16", "job"));

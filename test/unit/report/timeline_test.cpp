@@ -270,8 +270,7 @@ TEST_CASE("timeline: nothing takes no time", "[report][timeline]") {
 
 TEST_CASE("timeline: in sentences", "[report][timeline]") {
   report::PipelineFacts facts = factsOf(chain("GPIPE", 2, 4, {1000000, 2000000}, /*messagePs=*/0), 4);
-  CHECK(report::stepText(facts) ==
-        "2 stages, 4 micro-batches, GPIPE; a step takes 15.0 us predicted, of which a stage waits 20.0 % on average");
+  CHECK(report::stepText(facts) == "2 stages, 4 micro-batches, GPIPE; a step takes 15.0 us predicted; a stage waits 20.0 % on average");
   CHECK(report::sharesText(facts, 0) ==
         "computes 12.0 us (80.0 %), receives 0 ns (0.0 %), waits 3.0 us (20.0 %); sends 4.0 KB a step; at most 1.0 MB a rank");
   CHECK(report::slotsText(facts.stages[0]) == "2 slots of 1.0 KB and 1.0 MB besides");

@@ -189,8 +189,8 @@ TEST_CASE("communicator: once a rank gave up, agreement keeps what this one has 
   std::vector<std::unique_ptr<Communicator>> communicators;
   REQUIRE(createLocalCommunicators(sum.variant, communicators).ok());
   communicators[1]->giveUp();
-  Status told = communicators[0]->agree(unavailable("rank 1 ended without a word"));
-  CHECK(told.message() == "rank 1 ended without a word");
+  Status told = communicators[0]->agree(unavailable("rank 1 terminated without reporting an error"));
+  CHECK(told.message() == "rank 1 terminated without reporting an error");
   CHECK(!told.isShared());
   CHECK(communicators[0]->agree(Status()).code() == StatusCode::kAborted);
 }

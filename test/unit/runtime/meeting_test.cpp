@@ -138,7 +138,7 @@ TEST_CASE("meeting: two processes that are one rank", "[runtime][comm]") {
   Status second = receiveDescriptor(joining(meeting, 1), descriptor);
   offering.join();
   CHECK(second.code() == StatusCode::kAborted); // the first rank says it
-  CHECK(offered.message() == "two processes say that they are rank 1 of this job; start each rank once");
+  CHECK(offered.message() == "two processes claim rank 1 of this job; start each rank once");
 }
 
 TEST_CASE("meeting: the first rank twice", "[runtime][comm]") {

@@ -75,11 +75,11 @@ TEST_CASE("order: a stage without data takes no batches", "[runtime][order]") {
 TEST_CASE("order: what cannot be run is refused", "[runtime][order]") {
   CHECK(Fixture({}, {}).walk(1) == "a step runs nothing");
   const std::vector<ashlar_rt_run> runs = {{0, 0, 1}, {1, 0, 0}};
-  CHECK(Fixture(runs, {{1, 3, 1, 1}}).walk(1) == "repetition 0 of a step is of runs [1, 3) of 2, 1 times");
-  CHECK(Fixture(runs, {{0, 2, 1, 1}, {1, 1, 1, 1}}).walk(1) == "repetition 1 of a step is of runs [1, 1) of 2, 1 times");
-  CHECK(Fixture(runs, {{0, 2, 0, 1}}).walk(1) == "repetition 0 of a step is of runs [0, 2) of 2, 0 times");
+  CHECK(Fixture(runs, {{1, 3, 1, 1}}).walk(1) == "repetition 0 of a step has runs [1, 3) of 2, 1 times");
+  CHECK(Fixture(runs, {{0, 2, 1, 1}, {1, 1, 1, 1}}).walk(1) == "repetition 1 of a step has runs [1, 1) of 2, 1 times");
+  CHECK(Fixture(runs, {{0, 2, 0, 1}}).walk(1) == "repetition 0 of a step has runs [0, 2) of 2, 0 times");
   CHECK(Fixture(runs, {{0, 2, 3, 1}}).walk(2) == "a step runs f for micro-batch 2 of 2");
-  CHECK(Fixture({{2, 0, 0}}, {{0, 1, 1, 0}}).walk(1) == "run 0 of a step is of program 2 of 2");
+  CHECK(Fixture({{2, 0, 0}}, {{0, 1, 1, 0}}).walk(1) == "run 0 of a step has program 2 of 2");
   CHECK(Fixture({{0, 1, 1}, {0, 0, 1}}, {{0, 2, 1, 0}}).walk(2) == "f takes batch 0 of a step for micro-batch 1");
   CHECK(Fixture({{0, 0, 1}, {1, 1, 0}}, {{0, 2, 1, 0}}).walk(2) == "a step takes 1 batches but has 2 micro-batches");
 }

@@ -102,10 +102,10 @@ export ASHLAR_FORCE_HOSTS=1
 start -n 3 --enable-recovery "$toy" pipeline 3x1
 signal 1 KILL
 for _ in $(seq 100); do
-  grep -q '^error: rank 1 ended without a word$' out && break
+  grep -q '^error: rank 1 terminated without reporting an error$' out && break
   sleep 0.1
 done
-verdict "the killed rank is named" grep -q '^error: rank 1 ended without a word$' out
+verdict "the killed rank is named" grep -q '^error: rank 1 terminated without reporting an error$' out
 kill -9 $job $(pgrep -P $job) 2> /dev/null
 wait $job 2> /dev/null
 

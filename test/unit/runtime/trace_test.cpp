@@ -155,7 +155,7 @@ TEST_CASE("trace: the window is what --trace-steps says, else steps 3 to 5, else
   CHECK(window({}, 200, 100) == "103-105");
   CHECK(window({}, 102, 100) == "101-102");
   CHECK(window({101, 101}, 200, 100) == "101-101");
-  CHECK(window({100, 101}, 200, 100) == "--trace-steps 100-101: the run goes on behind step 100; name steps from 101 to 200");
+  CHECK(window({100, 101}, 200, 100) == "--trace-steps 100-101: the run goes on after step 100; name steps from 101 to 200");
   CHECK(window({}, 100, 100) == "--trace: the run has 0 steps, so there is nothing to trace");
 }
 

@@ -55,29 +55,27 @@ TEST_CASE("order file: what is refused is told with its line", "[stage][order]")
   for (const char *word : {"F", "F-1", "F1.", "F1.x", "F1.-1", "0", "F1,", "f0", "stages"}) {
     CHECK(llvm::StringRef(errorOf(std::string("stage 0: ") + word)).starts_with("order.txt:1: \"" + std::string(word) + "\" is no action"));
   }
-  CHECK(errorOf("# mine\nF0 F1") == "order.txt:2: \"F0\" stands ahead of the first stage; begin with \"stage 0:\"");
-  CHECK(errorOf("stage: F0") == "order.txt:1: \"stage: F0\" does not say which stage it is; write for instance \"stage 0: F0 B0\"");
-  CHECK(errorOf("stage 0 F0") == "order.txt:1: \"stage 0 F0\" does not say which stage it is; write for instance \"stage 0: F0 B0\"");
+  CHECK(errorOf("# mine\nF0 F1") == "order.txt:2: \"F0\" stands before the first stage; begin with \"stage 0:\"");
+  CHECK(errorOf("stage: F0") == "order.txt:1: \"stage: F0\" does not name its stage; write for instance \"stage 0: F0 B0\"");
+  CHECK(errorOf("stage 0 F0") == "order.txt:1: \"stage 0 F0\" does not name its stage; write for instance \"stage 0: F0 B0\"");
   CHECK(errorOf("stage 2: F0") == "order.txt:1: stage 2, but pipeline.stages is 2; the last one is stage 1");
   CHECK(errorOf("stage -1: F0") == "order.txt:1: stage -1, but pipeline.stages is 2; the last one is stage 1");
   CHECK(errorOf(kGood + "stage 0: F0") == "order.txt:3: stage 0 begins again, after line 1; write its order once");
   CHECK(errorOf("stage 0: F0 F1 B0 B1\n") == "order.txt: has no line for stage 1 of 2; add \"stage 1:\" and its actions");
   CHECK(errorOf("") == "order.txt: has no line for stage 0 of 2; add \"stage 0:\" and its actions");
   CHECK(errorOf("stage 0: F0\nF2") ==
-        "order.txt:2: F2 is of micro-batch 2, but pipeline.micro_batches is 2; the last one is micro-batch 1");
-  CHECK(errorOf("stage 0: F0.1") == "order.txt:1: F0.1 is of chunk 1, but pipeline.chunks is 1; the last one is chunk 0");
+        "order.txt:2: F2 names micro-batch 2, but pipeline.micro_batches is 2; the last one is micro-batch 1");
+  CHECK(errorOf("stage 0: F0.1") == "order.txt:1: F0.1 names chunk 1, but pipeline.chunks is 1; the last one is chunk 0");
   CHECK(errorOf("stage 1: F0 B0 F1 B1\nstage 0: F0 F1 B0\nB1 F1") == "order.txt:3: F1 of stage 0 a second time; a stage does it once");
   CHECK(errorOf("stage 1: F1 F0 B0 B1\nstage 0: F0 F1 B0 B1") ==
-        "order.txt:1: F0 of stage 1 stands behind F1; let its micro-batches come in turn");
-  CHECK(errorOf("stage 0: F0 B1 B0 F1\nstage 1:") == "order.txt:1: B0 of stage 0 stands behind B1; let its micro-batches come in turn");
-  CHECK(errorOf("stage 0: F0 B0 B1 F1\nstage 1:") ==
-        "order.txt:1: B1 of stage 0 stands ahead of F1, which makes what it takes; exchange them");
-  CHECK(errorOf("stage 0: F0 W0 B0\nstage 1:") ==
-        "order.txt:1: W0 of stage 0 stands ahead of B0, which makes what it takes; exchange them");
+        "order.txt:1: F0 of stage 1 stands after F1; let its micro-batches come in turn");
+  CHECK(errorOf("stage 0: F0 B1 B0 F1\nstage 1:") == "order.txt:1: B0 of stage 0 stands after B1; let its micro-batches come in turn");
+  CHECK(errorOf("stage 0: F0 B0 B1 F1\nstage 1:") == "order.txt:1: B1 of stage 0 stands before F1, which makes its input; exchange them");
+  CHECK(errorOf("stage 0: F0 W0 B0\nstage 1:") == "order.txt:1: W0 of stage 0 stands before B0, which makes its input; exchange them");
   CHECK(errorOf("stage 0: F0.1 F0.0\nstage 1:", 2) ==
-        "order.txt:1: F0.1 of stage 0 stands ahead of F0.0, which makes what it takes; exchange them");
+        "order.txt:1: F0.1 of stage 0 stands before F0.0, which makes its input; exchange them");
   CHECK(errorOf("stage 0: F0.0 F0.1 B0.0 B0.1\nstage 1:", 2) ==
-        "order.txt:1: B0.0 of stage 0 stands ahead of B0.1, which makes what it takes; exchange them");
+        "order.txt:1: B0.0 of stage 0 stands before B0.1, which makes its input; exchange them");
 }
 
 TEST_CASE("order file: each stage runs each of its programs for each micro-batch", "[stage][order]") {

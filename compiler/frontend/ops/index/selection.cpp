@@ -64,7 +64,7 @@ void importNonZeroAtRunTime(Node &node) {
   SmallVector<int64_t> shape(shapeOf(x));
   const int64_t rank = shape.size(), size = typeOf(x).getNumElements();
   if (rank == 0) {
-    node.fail("input \"X\" is a scalar, of which ONNX leaves open what it gives; give it a dim");
+    node.fail("input \"X\" is a scalar, for which ONNX defines no result; give it a dim");
   }
   if (size == 0) {
     return node.setResult(0, splatConstant(node, RankedTensorType::get({rank, 0}, node.builder().getI64Type()), 0));
@@ -212,7 +212,7 @@ void importUniqueAtRunTime(Node &node) {
   constexpr int64_t kMostRows = int64_t{1} << 15; // n^2 comparisons have to be counted in an i32
   if (size > kMostRows) {
     node.fail("compares " + Twine(size) + " slices of input \"X\", each with each other, but at most " + Twine(kMostRows) +
-              " of what only a run knows; make it smaller, or known");
+              " of values known only at run time; make it smaller, or known");
   }
   SmallVector<int64_t> axisFirst = llvm::to_vector(llvm::seq<int64_t>(0, shape.size())), axisBack(axisFirst);
   std::rotate(axisFirst.begin(), axisFirst.begin() + axis, axisFirst.begin() + axis + 1);

@@ -179,7 +179,7 @@ TEST_CASE("matmul: a product for which no way is left names all that was tried",
   CHECK_THAT(
       Case(desc, kTypes[2]).run().error,
       EndsWith("bf16 to f32, RELU_BIAS: RELU_BIAS: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED); instead, 1 x (m 8, n 10, k 6), bf16 to f32, "
-               "RELU on what out holds: RELU: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED)"));
+               "RELU on the old out: RELU: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED)"));
 }
 
 TEST_CASE("matmul: ones have room for sums of so many numbers", "[cuda][matmul]") {

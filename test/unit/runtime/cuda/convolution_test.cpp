@@ -60,8 +60,7 @@ TEST_CASE("convolution: buffers that do not fit are refused", "[cuda][convolutio
   example.add(ASHLAR_RT_F32, 4 * kX);
   example.add(ASHLAR_RT_F32, 4 * kWeights);
   ConvolutionOperands operands;
-  CHECK_THAT(example.sort(operands).message(),
-             Catch::StartsWith("conv: a convolution on cuda has 3 buffers and nothing behind it, not 2,"));
+  CHECK_THAT(example.sort(operands).message(), Catch::StartsWith("conv: a convolution on cuda has 3 buffers and no epilogue, not 2,"));
   example.add(ASHLAR_RT_F32, 4 * kY + 4);
   CHECK(example.sort(operands).message() == "conv: buffer 2 has 1348 bytes of f32, not 1344 of f32");
   example.buffers[2] = {ASHLAR_RT_ARENA, ASHLAR_RT_BF16, 0, 2 * kY};

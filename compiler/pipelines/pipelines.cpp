@@ -389,9 +389,9 @@ void addFusionPasses(OpPassManager &model, const Variant &variant, std::optional
     overlap.target = variant.target;
     passes.addPass(lower::createOverlapCollectivesPass(overlap)); // when it is known what runs as one
   }
-  lower::PriceProgramsPassOptions price;
-  price.target = variant.target;
-  passes.addPass(lower::createPriceProgramsPass(price)); // in their last order
+  lower::EstimateProgramsPassOptions estimate;
+  estimate.target = variant.target;
+  passes.addPass(lower::createEstimateProgramsPass(estimate)); // in their last order
 }
 
 void addLowerPasses(OpPassManager &model, const Variant &variant, int64_t memoryLimit) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Programs of one device, or of the stages of a pipeline -> prices -> a step.
+// Programs of one device, or of the stages of a pipeline -> costs -> a step.
 
 #include "compiler/planning/forecast.h"
 
@@ -16,7 +16,7 @@
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/analysis/schedule/timeline.h"
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/passes.h"
 #include "runtime/abi/memory_sizes.h"
@@ -34,7 +34,7 @@ namespace {
 // A program of a device, and how often a step runs it.
 struct StepProgram {
   func::FuncOp function;
-  layout::ProgramPrice price;
+  layout::ProgramEstimate estimate;
   int64_t runs = 0;
 };
 
@@ -50,7 +50,7 @@ public:
     countVariables();
     llvm::for_each(programs, [&](const StepProgram &program) { countPorts(program.function); });
     int64_t peak = 0;
-    llvm::for_each(programs, [&](const StepProgram &program) { peak = std::max(peak, program.price.peakBytes); });
+    llvm::for_each(programs, [&](const StepProgram &program) { peak = std::max(peak, program.estimate.peakBytes); });
     add("parameters", parameters);
     add("state", state);
     add("inputs and outputs", ports);
@@ -181,8 +181,8 @@ private:
   lower::MemoryUse use;
 };
 
-// Prices the programs of a module, or of a stage, with the runs that a step has.
-std::vector<StepProgram> priceAll(ModuleOp module, const pipelines::Variant &variant, const job::Job &job) {
+// Estimates the programs of a module, or of a stage, with the runs that a step has.
+std::vector<StepProgram> estimateAll(ModuleOp module, const pipelines::Variant &variant, const job::Job &job) {
   const dist::DeviceRates rates = dist::findDeviceRates(module);
   llvm::StringMap<int64_t> runs;
   if (auto order = module->getAttrOfType<ArrayAttr>(dist::kOrderAttr)) {
@@ -202,7 +202,7 @@ std::vector<StepProgram> priceAll(ModuleOp module, const pipelines::Variant &var
       op.movesBeside &= variant.overlaps;
     }
     programs.push_back(
-        {function, layout::priceProgram(local, rates, exec::traitsOf(variant.target).handOverPs), runs.lookup(function.getSymName())});
+        {function, layout::estimateProgram(local, rates, exec::traitsOf(variant.target).handOverPs), runs.lookup(function.getSymName())});
   }
   return programs;
 }
@@ -214,10 +214,10 @@ Forecast sumRuns(ArrayRef<StepProgram> programs) {
     total = static_cast<int64_t>(std::min<__int128>(total + more, INT64_MAX / 4));
   };
   for (const StepProgram &program : programs) {
-    add(sum.computePs, __int128(program.runs) * program.price.computePs);
-    add(sum.sendPs, __int128(program.runs) * program.price.sendPs);
-    add(sum.exposedPs, __int128(program.runs) * program.price.exposedPs);
-    add(sum.bytesSent, __int128(program.runs) * program.price.bytesSent);
+    add(sum.computePs, __int128(program.runs) * program.estimate.computePs);
+    add(sum.sendPs, __int128(program.runs) * program.estimate.sendPs);
+    add(sum.exposedPs, __int128(program.runs) * program.estimate.exposedPs);
+    add(sum.bytesSent, __int128(program.runs) * program.estimate.bytesSent);
   }
   sum.stepPs = sum.computePs + sum.exposedPs;
   return sum;
@@ -232,7 +232,7 @@ report::StageWork workOf(ModuleOp stage, std::vector<StepProgram> &programs, con
   llvm::StringMap<unsigned> numbers;
   for (StepProgram &program : programs) {
     func::FuncOp function = program.function;
-    report::TimedProgram timed{function.getSymName().str(), program.price.timePs()};
+    report::TimedProgram timed{function.getSymName().str(), program.estimate.timePs()};
     for (unsigned i = 0; program.runs > 0 && i < function.getNumArguments(); ++i) {
       if (auto from = function.getArgAttrOfType<dist::PeerAttr>(i, dist::kFromAttr)) {
         const dist::Link link = cost::stageLink(machine, devices, from.getStage(), info.getIndex());
@@ -277,7 +277,7 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
   Forecast whole;
   const auto moves = module->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr);
   for (ModuleOp each : report::programsOf(module)) {
-    std::vector<StepProgram> programs = priceAll(each, variant, job);
+    std::vector<StepProgram> programs = estimateAll(each, variant, job);
     Forecast part = sumRuns(programs);
     lower::MemoryUse memory = MemoryCount(each, programs, variant).count();
     if (variant.pipeline) {

@@ -27,7 +27,7 @@ struct Forecast {
 };
 
 // Partitions a module of programs whose values have layouts (inferLayouts), as addDistPasses does, and adds up their costs
-// (passes/layout/redistribute/price.h) over a step. `module` is used up. Fails, with an error, where a pass does.
+// (passes/layout/redistribute/estimate.h) over a step. `module` is used up. Fails, with an error, where a pass does.
 //
 // Memory counts the parts of lower::memoryUse, under their names, except the parts that only a lowered program has: messages staged by
 // hosts, and weights that calls keep in an order of their own.

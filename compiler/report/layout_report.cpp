@@ -16,7 +16,7 @@
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
 #include "passes/analysis/planner/redistribution.h"
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -142,9 +142,9 @@ ProgramFact makeTotals(func::FuncOp function, const dist::DeviceRates &rates) {
     fact.bytes += dist::collectiveBytes(op);
     fact.timePs += dist::collectiveTimePs(op);
   }
-  layout::ProgramPrice price = layout::priceProgram(layout::localProgram(function), rates);
-  fact.computePs = price.computePs;
-  fact.peakBytes = price.peakBytes;
+  layout::ProgramEstimate estimate = layout::estimateProgram(layout::localProgram(function), rates);
+  fact.computePs = estimate.computePs;
+  fact.peakBytes = estimate.peakBytes;
   for (auto transpose : function.front().getOps<nn::TransposeOp>()) {
     if (transpose->hasAttr(nn::kReorderedAttr)) {
       ++fact.transposes;

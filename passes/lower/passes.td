@@ -81,7 +81,7 @@ def OverlapCollectivesPass : Pass<"ashlar-overlap-collectives", "::mlir::ModuleO
   let dependentDialects = ["::ashlar::exec::ExecDialect"];
 }
 
-def PriceProgramsPass : Pass<"ashlar-price-programs", "::mlir::ModuleOp"> {
+def EstimateProgramsPass : Pass<"ashlar-estimate-programs", "::mlir::ModuleOp"> {
   let summary = "Predicts the time of a run of each program.";
   let description = [{
     Adds up the times of the ops of a program at the rates of the device and the links (docs/overlap.md), in program order: asynchronous

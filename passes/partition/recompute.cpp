@@ -264,7 +264,7 @@ struct RecomputePass : impl::RecomputePassBase<RecomputePass> {
     dist::RecomputeRules rules(getOperation());
     RecomputeSegments segments = segmentsByRules(step, phases, rules);
     if (moves >= 0) {
-      int64_t count = addSegmentsByPrice(step, phases, rules, moves, segments);
+      int64_t count = addSegmentsByCost(step, phases, rules, moves, segments);
       getOperation()->setAttr(dist::kRecomputeMovesAttr, IntegerAttr::get(IntegerType::get(&getContext(), 64), count));
     }
     if (!segments.empty()) {

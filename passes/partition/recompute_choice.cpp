@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A minimum cut for each price of a byte, and the prices between two choices until no choice is left between.
+// A minimum cut for each cost of a byte, and the costs between two choices until no choice is left between.
 
 #include "passes/partition/recompute_choice.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules first. By price: modules that repeat are found by what they compute, not by their names; each kind is solved once.
+// Rules first. By cost: modules that repeat are found by what they compute, not by their names; each kind is solved once.
 
 #include "passes/partition/recompute_segments.h"
 
@@ -237,8 +237,8 @@ RecomputeSegments segmentsByRules(func::FuncOp step, const nn::Phases &phases, c
   return segments;
 }
 
-int64_t addSegmentsByPrice(func::FuncOp step, const nn::Phases &phases, const dist::RecomputeRules &rules, int64_t steps,
-                           RecomputeSegments &segments) {
+int64_t addSegmentsByCost(func::FuncOp step, const nn::Phases &phases, const dist::RecomputeRules &rules, int64_t steps,
+                          RecomputeSegments &segments) {
   ForwardOps forward(step, phases, rules);
   dist::DeviceRates rates = dist::findDeviceRates(step->getParentOfType<ModuleOp>());
   Modules modules = findModules(forward);

@@ -26,8 +26,8 @@ RecomputeSegments segmentsByRules(mlir::func::FuncOp step, const nn::Phases &pha
 // Adds the rematerialized ops where rules leave it open: the first `steps` of the moves that save most bytes for their time. Returns the
 // number of moves. A move is a step of a module between two of its best choices (recompute_choice.h). Equal modules, the layers of a model,
 // have the same choices, which are found once; ops outside of such modules form one by the first part of their path.
-int64_t addSegmentsByPrice(mlir::func::FuncOp step, const nn::Phases &phases, const dist::RecomputeRules &rules, int64_t steps,
-                           RecomputeSegments &segments);
+int64_t addSegmentsByCost(mlir::func::FuncOp step, const nn::Phases &phases, const dist::RecomputeRules &rules, int64_t steps,
+                          RecomputeSegments &segments);
 
 } // namespace ashlar::partition
 

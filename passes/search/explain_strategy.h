@@ -26,7 +26,7 @@ struct Explanation {
   llvm::SmallVector<dist::RunnerUpAttr> runnersUp;
 };
 
-// Finds the rules that lead to a strategy (rules_of_layouts.h) and its runners-up (runner_up.h), each with the prediction of price().
+// Finds the rules that lead to a strategy (rules_of_layouts.h) and its runners-up (runner_up.h), each with the prediction of estimate().
 // `module` holds the given layouts before the search, `given` the strategy that was taken, `choices` its choices, if the search
 // found it.
 Explanation explainStrategy(mlir::ModuleOp module, mlir::ModuleOp given, const Choices *choices, const ExplainOptions &options);

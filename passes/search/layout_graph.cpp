@@ -326,7 +326,7 @@ private:
     return Had(llvm::map_to_vector(space.holdings.find(tensor)->second, [](const Holding &holding) { return Holding{holding.home, {}}; }));
   }
 
-  // Adds the redistributions of the values. Those between the same parts are priced once.
+  // Adds the redistributions of the values. Those between the same parts are estimated once.
   void addEdges() {
     // maker or tensor, user or tensor, result of the maker, operand of the user: how often.
     enum Kind { OpToOp, OpToTensor, TensorToOp, TensorToTensor };

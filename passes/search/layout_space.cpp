@@ -46,7 +46,7 @@ bool LayoutSpace::isFree(unsigned value) const {
   return maker && problem.ops[*maker].isSource() && !problem.tensors[problem.values[value].tensor].given;
 }
 
-// Finds what ops read and write, as price() has it for one device (passes/layout/redistribute/price.h): without a look at where
+// Finds what ops read and write, as estimate() has it for one device (passes/layout/redistribute/estimate.h): without a look at where
 // redistributions will stand.
 void LayoutSpace::findTraffic() {
   for (const WeightedProgram &weighted : programs) {

@@ -5,7 +5,7 @@
 #ifndef ASHLAR_PASSES_SEARCH_LAYOUT_SPACE_H
 #define ASHLAR_PASSES_SEARCH_LAYOUT_SPACE_H
 
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 #include "passes/search/op_choices.h"
 #include "passes/search/repeated_ops.h"
 

@@ -113,7 +113,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     const Deadline deadline(seconds);
     std::optional<Found> first;
     std::optional<Strategy> best;
-    // Prices what choices lead to and keeps the best. Returns the bytes of a device.
+    // Estimates what choices lead to and keeps the best. Returns the bytes of a device.
     auto consider = [&](const Choices &choices) -> std::optional<int64_t> {
       OwningOpRef<ModuleOp> given = copy->clone();
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());

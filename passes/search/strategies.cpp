@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Giving layouts, and pricing what follows.
+// Giving layouts, and estimating what follows.
 
 #include "passes/search/strategies.h"
 
@@ -33,27 +33,27 @@ SmallVector<WeightedProgram> programsOfStep(ModuleOp module, int64_t runs) {
 std::optional<Prediction> predict(ModuleOp given, int64_t runs, dist::Planner &planner) {
   OwningOpRef<ModuleOp> copy = given.clone();
   ScopedDiagnosticHandler quiet(given.getContext(), [](Diagnostic &) { return success(); });
-  FailureOr<layout::Price> price = layout::priceInferred(*copy, planner);
-  if (failed(price)) {
+  FailureOr<layout::Estimate> estimate = layout::estimateInferred(*copy, planner);
+  if (failed(estimate)) {
     return std::nullopt;
   }
   Prediction prediction;
   for (const WeightedProgram &weighted : programsOfStep(given, runs)) {
-    const layout::ProgramPrice &program = price->programs[weighted.program];
+    const layout::ProgramEstimate &program = estimate->programs[weighted.program];
     prediction.stepPs += program.timePs() * weighted.runs;
     prediction.computePs += program.computePs * weighted.runs;
     for (const auto &[kind, sent] : program.sends) {
-      layout::SendPrice &total = prediction.sends[kind];
+      layout::SendEstimate &total = prediction.sends[kind];
       total.count += sent.count * weighted.runs;
       total.sendPs += sent.sendPs * weighted.runs;
       total.exposedPs += sent.exposedPs * weighted.runs;
     }
   }
-  prediction.parameterBytes = price->parameterBytes;
-  prediction.stateBytes = price->stateBytes;
-  prediction.inputOutputBytes = price->inputOutputBytes;
-  prediction.memoryBytes = price->memoryBytes();
-  prediction.valueBytes = prediction.memoryBytes - price->parameterBytes - price->stateBytes - price->inputOutputBytes;
+  prediction.parameterBytes = estimate->parameterBytes;
+  prediction.stateBytes = estimate->stateBytes;
+  prediction.inputOutputBytes = estimate->inputOutputBytes;
+  prediction.memoryBytes = estimate->memoryBytes();
+  prediction.valueBytes = prediction.memoryBytes - estimate->parameterBytes - estimate->stateBytes - estimate->inputOutputBytes;
   return prediction;
 }
 

@@ -5,7 +5,7 @@
 #ifndef ASHLAR_PASSES_SEARCH_STRATEGIES_H
 #define ASHLAR_PASSES_SEARCH_STRATEGIES_H
 
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 #include "passes/search/layout_graph.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -18,7 +18,7 @@ namespace ashlar::search {
 struct Prediction {
   int64_t stepPs = 0; // computation and exposed communication
   int64_t computePs = 0;
-  std::map<CollectiveKind, layout::SendPrice> sends;
+  std::map<CollectiveKind, layout::SendEstimate> sends;
   // Of a device.
   int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0;
   int64_t valueBytes = 0;  // intermediate values, where they take most

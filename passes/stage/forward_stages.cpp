@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stages of forward ops: by rule, and by price for what rules leave open.
+// The stages of forward ops: by rule, and by cost for what rules leave open.
 
 #include "passes/stage/stage_assignment.h"
 

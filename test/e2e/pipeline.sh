@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# A pipeline trains what one stage trains: every schedule, stages by rule and by price, data parallelism and optimizer levels inside a stage, a norm
+# A pipeline trains what one stage trains: every schedule, stages by rule and by cost, data parallelism and optimizer levels inside a stage, a norm
 # over all stages, losses, evaluation, and the parameters of all stages. The reference adds up the same micro-batches in one program.
 
 . "$(dirname "$0")/common.sh"

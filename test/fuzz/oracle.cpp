@@ -9,7 +9,7 @@
 #include "dialects/dist/owners.h"
 #include "dialects/dist/recompute_rules.h"
 #include "passes/layout/redistribute/decide.h"
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 #include "test/fuzz/executable.h"
 #include "test/fuzz/pipeline_runs.h"
 #include "test/fuzz/planted.h"
@@ -276,14 +276,14 @@ bool isTooSmall(StringRef error) {
   return error.contains("ops that can be cut, too few for") || error.contains("rules leave no op for");
 }
 
-// Compares what the programs send by their price with what they send once they are partitioned; returns what differs.
-std::string comparePrice(ModuleOp partitioned, const layout::Price &price) {
-  for (auto [function, priced] : llvm::zip_equal(partitioned.getOps<func::FuncOp>(), price.programs)) {
+// Compares what the programs send by their estimate with what they send once they are partitioned; returns what differs.
+std::string compareEstimate(ModuleOp partitioned, const layout::Estimate &estimate) {
+  for (auto [function, estimated] : llvm::zip_equal(partitioned.getOps<func::FuncOp>(), estimate.programs)) {
     int64_t sent = 0;
     function.walk(
         [&](dist::CollectiveOpInterface op) { sent += dist::getOwner(op) ? 0 : dist::collectiveBytes(op); }); // no layout sends those
-    if (sent != priced.bytesSent) {
-      return llvm::formatv("@{0} sends {1} bytes, its price says {2}", function.getName(), sent, priced.bytesSent);
+    if (sent != estimated.bytesSent) {
+      return llvm::formatv("@{0} sends {1} bytes, its estimate has {2}", function.getName(), sent, estimated.bytesSent);
     }
   }
   return "";
@@ -292,8 +292,8 @@ std::string comparePrice(ModuleOp partitioned, const layout::Price &price) {
 } // namespace
 
 StringRef nameOf(FailureKind kind) {
-  constexpr StringLiteral kNames[] = {"none",  "program",    "passes",    "price", "run",    "difference",
-                                      "lower", "executable", "undecided", "crash", "timeout"};
+  constexpr StringLiteral kNames[] = {"none",  "program",    "passes",    "estimate", "run",    "difference",
+                                      "lower", "executable", "undecided", "crash",    "timeout"};
   return kNames[static_cast<size_t>(kind)];
 }
 
@@ -328,17 +328,17 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   countOps(program, "nn", options.census);
   OwningOpRef<ModuleOp> after = program.clone();
   PassManager layout(program.getContext()), dist(program.getContext());
-  std::optional<layout::Price> price;
+  std::optional<layout::Estimate> estimate;
   if (options.addPasses) {
     options.addPasses(dist, *after);
   } else {
     pipelines::addDistPasses(dist, addLayoutPasses(layout, *after));
-    FailureOr<layout::Price> priced = failure();
-    if (failed(layout.run(*after)) || failed(priced = layout::priceLayouts(*after))) {
+    FailureOr<layout::Estimate> estimated = failure();
+    if (failed(layout.run(*after)) || failed(estimated = layout::estimateLayouts(*after))) {
       return {FailureKind::Passes, error.text};
     }
     const bool repeats = (*after)->hasAttr(dist::kRecomputeRulesAttr) || (*after)->hasAttr(kRecomputeMovesAttr);
-    price = repeats || pipelineOf(program) ? std::nullopt : std::optional(std::move(*priced)); // of what is neither repeated nor cut
+    estimate = repeats || pipelineOf(program) ? std::nullopt : std::optional(std::move(*estimated)); // of what is neither repeated nor cut
   }
   const dist::MeshAttr meshOfLayouts = meshOf(*after);
   if (failed(dist.run(*after))) {
@@ -351,8 +351,8 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
     bool isCycle = StringRef(error.text).contains("give the two parameters different ids"); // as random ids may ask for
     return isCycle && dropFusionIds(*other) ? checkProgram(*other, options) : Verdict{FailureKind::Passes, error.text};
   }
-  if (std::string fault = price ? comparePrice(*after, *price) : ""; !fault.empty()) {
-    return {FailureKind::Price, fault};
+  if (std::string fault = estimate ? compareEstimate(*after, *estimate) : ""; !fault.empty()) {
+    return {FailureKind::Estimate, fault};
   }
   countKinds(program, meshOfLayouts, *after, options.census);
   std::optional<pipelines::Stages> pipeline = pipelineOf(program);

@@ -33,7 +33,7 @@ enum class FailureKind {
   None,
   Program,    // the program itself is none: it does not verify, or one rank cannot run it
   Passes,     // a pass of layout or partition reports an error
-  Price,      // a program sends other bytes than the cost of its layouts
+  Estimate,   // a program sends other bytes than the cost of its layouts
   Run,        // the partitioned program cannot be run, or ranks disagree on a replicated value
   Difference, // other numbers
   Lower,      // a pass of lowering reports an error

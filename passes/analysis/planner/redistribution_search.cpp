@@ -127,7 +127,7 @@ void RedistributionSearch::reduce(int64_t node) {
 
 void RedistributionSearch::reduceOver(int64_t node, uint32_t axes) {
   SearchStep step{CollectiveKind::AllReduce, listOf(axes)};
-  if (std::optional<Cost> cost = price(node, step)) {
+  if (std::optional<Cost> cost = estimate(node, step)) {
     NumberedLayout next = nodes[node].layout;
     next.partial &= ~axes;
     take(node, *cost, std::move(step), std::move(next));
@@ -146,7 +146,7 @@ void RedistributionSearch::split(int64_t node, uint32_t axes, CollectiveKind kin
 
 void RedistributionSearch::cut(int64_t node, size_t d, const AxisNumbers &list, CollectiveKind kind) {
   SearchStep step{kind, list, static_cast<int64_t>(d)};
-  std::optional<Cost> cost = price(node, step);
+  std::optional<Cost> cost = estimate(node, step);
   if (!cost || !space.isOneCut(d, nodes[node].layout.dims[d], list)) {
     return;
   }
@@ -179,7 +179,7 @@ void RedistributionSearch::exchange(int64_t node, size_t d, size_t count, size_t
   AxisNumbers moved(ArrayRef<uint8_t>(next.dims[d]).take_back(count));
   next.dims[d].pop_back_n(count);
   SearchStep step{CollectiveKind::AllToAll, moved, static_cast<int64_t>(e), static_cast<int64_t>(d)};
-  std::optional<Cost> cost = price(node, step);
+  std::optional<Cost> cost = estimate(node, step);
   if (cost && space.isOneCut(d, next.dims[d], moved) && space.isOneCut(e, next.dims[e], moved)) {
     next.dims[e].append(moved.begin(), moved.end());
     take(node, *cost, std::move(step), std::move(next));
@@ -191,7 +191,7 @@ void RedistributionSearch::gather(int64_t node, size_t d, size_t count) {
   AxisNumbers moved(ArrayRef<uint8_t>(without.dims[d]).take_back(count));
   without.dims[d].pop_back_n(count);
   SearchStep step{CollectiveKind::AllGather, moved, static_cast<int64_t>(d)};
-  std::optional<Cost> cost = space.isOneCut(d, without.dims[d], moved) ? price(node, step) : std::nullopt;
+  std::optional<Cost> cost = space.isOneCut(d, without.dims[d], moved) ? estimate(node, step) : std::nullopt;
   if (cost) {
     take(node, *cost, std::move(step), std::move(without));
   }
@@ -227,7 +227,7 @@ void RedistributionSearch::permute(int64_t node, NumberedLayout &next, uint32_t 
 void RedistributionSearch::permuteTo(int64_t node, const NumberedLayout &next) {
   SearchStep step{CollectiveKind::Permute, space.movedAxes(nodes[node].layout, next)};
   bool movesIdle = llvm::any_of(step.axes, [&](uint8_t axis) { return problem.idle >> axis & 1; });
-  std::optional<Cost> cost = movesIdle ? std::nullopt : price(node, step);
+  std::optional<Cost> cost = movesIdle ? std::nullopt : estimate(node, step);
   if (cost) {
     take(node, *cost, std::move(step), next);
   }
@@ -235,7 +235,7 @@ void RedistributionSearch::permuteTo(int64_t node, const NumberedLayout &next) {
 
 // Enters into `step` what it costs from a layout, and returns the cost of the way so far; nothing when a way to the end is known that is
 // not slower.
-std::optional<RedistributionSearch::Cost> RedistributionSearch::price(int64_t node, SearchStep &step) const {
+std::optional<RedistributionSearch::Cost> RedistributionSearch::estimate(int64_t node, SearchStep &step) const {
   if (step.kind != CollectiveKind::Slice) {
     Link link = problem.axes[step.axes.front()].link;
     for (uint8_t axis : step.axes) {

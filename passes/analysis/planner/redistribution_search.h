@@ -95,7 +95,7 @@ private:
   AxisNumbers nextAxes(const NumberedLayout &layout, size_t d, uint32_t axes) const;
   void sortLeaving(llvm::MutableArrayRef<uint8_t> axes) const;
 
-  std::optional<Cost> price(int64_t node, SearchStep &step) const;
+  std::optional<Cost> estimate(int64_t node, SearchStep &step) const;
   void take(int64_t node, const Cost &cost, SearchStep step, NumberedLayout next);
   void reach(Node node);
 

@@ -16,13 +16,13 @@ namespace {
 // What may be under way however small the collectives are: their latency is to be hidden, too.
 constexpr uint64_t kLeastBytesUnderWay = uint64_t{1} << 20;
 
-// A collective may take longer than its price, by this part of it: as long as it has other ops, the device does not turn to what a
+// A collective may take longer than its estimate, by this part of it: as long as it has other ops, the device does not turn to what a
 // collective brings before that time is over, too.
 constexpr int64_t kLatePart = 2;
 
 class Scheduler {
 public:
-  explicit Scheduler(llvm::ArrayRef<PricedOp> ops)
+  explicit Scheduler(llvm::ArrayRef<CostedOp> ops)
       : ops(ops), users(ops.size()), missing(ops.size(), 0), arrival(ops.size(), 0), path(ops.size(), 0), phases(ops.size(), kUntouched) {
     schedule.hiddenPs.assign(ops.size(), 0);
     for (auto [number, op] : llvm::enumerate(ops)) {
@@ -217,7 +217,7 @@ private:
     }
   }
 
-  llvm::ArrayRef<PricedOp> ops;
+  llvm::ArrayRef<CostedOp> ops;
   std::vector<llvm::SmallVector<unsigned>> users;
   std::vector<size_t> missing;  // needs that have neither run nor started
   std::vector<int64_t> arrival; // of a collective: when it is done; of another op: when all that it needs is
@@ -235,7 +235,7 @@ private:
 
 } // namespace
 
-OverlapSchedule scheduleOverlap(llvm::ArrayRef<PricedOp> ops) {
+OverlapSchedule scheduleOverlap(llvm::ArrayRef<CostedOp> ops) {
   return Scheduler(ops).run();
 }
 

@@ -16,7 +16,7 @@
 namespace ashlar::dist {
 
 // An op of a program, in its order.
-struct PricedOp {
+struct CostedOp {
   int64_t timePs = 0;
   bool runsBeside = false;           // a collective that the channel carries; else the device is busy with it
   bool holdsOperand = false;         // of a collective: its operands are temporaries, which stay alive until it is done
@@ -45,7 +45,7 @@ struct OverlapSchedule {
 // of these without room holds the device back, so that values do not pile up. O(n log n + needs).
 //
 //   product 0, collective 1 of it, update 2 with the sum, product 3  ->  run 0, start 1, run 3, wait 1, run 2
-OverlapSchedule scheduleOverlap(llvm::ArrayRef<PricedOp> ops);
+OverlapSchedule scheduleOverlap(llvm::ArrayRef<CostedOp> ops);
 
 } // namespace ashlar::dist
 

@@ -2,7 +2,7 @@
 //
 // The layout problem: the layout of each tensor of a module, and the layouts of the operands and results of each op. It
 // is stated once from the module; propagation, split choice, lifting, slice counts, verification and cost estimates work on it. Nothing
-// here decides (inference.h, decide.h), costs (price.h) or writes (insert_redistributions.cpp).
+// here decides (inference.h, decide.h), costs (estimate.h) or writes (insert_redistributions.cpp).
 
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Turns collectives into a start and a wait, where that hides some of their time, and moves ops to where the schedule has them. What the
-// ops take is that of priced_program.h; the order is that of overlap_schedule.h.
+// ops take is that of costed_program.h; the order is that of overlap_schedule.h.
 
 #include "passes/analysis/schedule/overlap_schedule.h"
-#include "passes/lower/overlap/priced_program.h"
+#include "passes/lower/overlap/costed_program.h"
 #include "passes/lower/passes.h"
 
 #include "dialects/dist/dist.h"
@@ -26,7 +26,7 @@ namespace {
 // Brings a block into the order of a schedule.
 class Rewriter {
 public:
-  Rewriter(Block &block, const PricedProgram &program, const dist::OverlapSchedule &schedule)
+  Rewriter(Block &block, const CostedProgram &program, const dist::OverlapSchedule &schedule)
       : block(block), program(program), schedule(schedule) {}
 
   void run() {
@@ -79,7 +79,7 @@ private:
   }
 
   Block &block;
-  const PricedProgram &program;
+  const CostedProgram &program;
   const dist::OverlapSchedule &schedule;
   DenseSet<Operation *> placed, split;
 };
@@ -102,7 +102,7 @@ struct OverlapCollectivesPass : public impl::OverlapCollectivesPassBase<OverlapC
 
 private:
   void overlap(Block &block, const dist::DeviceRates &rates) {
-    PricedProgram program(block, rates, exec::traitsOf(target).handOverPs);
+    CostedProgram program(block, rates, exec::traitsOf(target).handOverPs);
     dist::OverlapSchedule schedule = dist::scheduleOverlap(program.ops);
     if (schedule.timePs < program.alonePs()) {
       Rewriter(block, program, schedule).run();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Relaxation, prices, elimination of what is left, then the integer program.
+// Relaxation, multipliers of rows, elimination of the rest, then the integer program.
 
 #include "passes/search/solver/solve.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 class Search {
 public:
-  Search(const DecisionGraph &graph, const Request &request) : graph(graph), request(request), prices(graph.rows.size(), 0) {}
+  Search(const DecisionGraph &graph, const Request &request) : graph(graph), request(request), multipliers(graph.rows.size(), 0) {}
 
   Found run() {
     std::for_each(request.known.begin(), request.known.end(), [&](const Choices &choices) { consider(choices); });
@@ -34,7 +34,7 @@ public:
                    : Found{{rounded, kForbidden, bound}, /*fits=*/false, {}};
     }
     if (limitMatters(rounded)) {
-      priceRows(relaxation, rounded);
+      fitMultipliers(relaxation, rounded);
     }
     finish(relaxation);
     return {{*best, graph.cost(*best), std::min(bound, graph.cost(*best))}, /*fits=*/true, std::move(others)};
@@ -67,31 +67,32 @@ private:
     }
   }
 
-  // Returns what the choices of a node cost by these prices of rows: visits node, choice, cost.
-  template <typename Visit> void visitPrices(const std::vector<double> &priceOf, Visit visit) const {
+  // Visits node, choice and penalty of each choice that takes from a row with a multiplier.
+  template <typename Visit> void visitPenalties(const std::vector<double> &multiplierOf, Visit visit) const {
     for (size_t row = 0; row < graph.rows.size(); ++row) {
       for (const Row::Term &term : graph.rows[row].terms) {
-        for (unsigned choice = 0; choice < term.amounts.size() && priceOf[row] != 0; ++choice) {
-          visit(term.node, choice, static_cast<Cost>(std::min(std::floor(priceOf[row] * term.amounts[choice]), double(kForbidden / 4))));
+        for (unsigned choice = 0; choice < term.amounts.size() && multiplierOf[row] != 0; ++choice) {
+          visit(term.node, choice,
+                static_cast<Cost>(std::min(std::floor(multiplierOf[row] * term.amounts[choice]), double(kForbidden / 4))));
         }
       }
     }
   }
 
-  // Returns the graph in which what is taken of rows has its price.
-  DecisionGraph priced() const {
+  // Returns the graph with the penalties of rows added to costs.
+  DecisionGraph penalized() const {
     DecisionGraph copy = graph;
-    visitPrices(prices, [&](unsigned node, unsigned choice, Cost cost) { copy.addCost(node, choice, cost); });
+    visitPenalties(multipliers, [&](unsigned node, unsigned choice, Cost cost) { copy.addCost(node, choice, cost); });
     return copy;
   }
 
-  // Returns what a bound of the graph with prices says of choices that keep the limit.
-  Cost unpriced(Cost pricedBound) const {
+  // Returns the bound on choices within the limit that follows from a bound of the penalized graph.
+  Cost unpenalized(Cost penalizedBound) const {
     double paid = 0;
     for (size_t row = 0; row < graph.rows.size(); ++row) {
-      paid += prices[row] == 0 ? 0 : prices[row] * (double(request.limit) - graph.rows[row].fixed);
+      paid += multipliers[row] == 0 ? 0 : multipliers[row] * (double(request.limit) - graph.rows[row].fixed);
     }
-    return pricedBound - static_cast<Cost>(std::ceil(paid));
+    return penalizedBound - static_cast<Cost>(std::ceil(paid));
   }
 
   // Looks for choices that keep the limit, whatever they cost: the rows that take most are made more expensive, step by step. Returns
@@ -108,7 +109,7 @@ private:
       for (double weight : weights) {
         shares.push_back(weight / (step + 1));
       }
-      visitPrices(shares, [&](unsigned node, unsigned choice, Cost cost) { copy.addCost(node, choice, cost); });
+      visitPenalties(shares, [&](unsigned node, unsigned choice, Cost cost) { copy.addCost(node, choice, cost); });
       Relaxation relaxation(copy);
       relaxation.run(kPassesOfStep);
       choices = relaxation.round();
@@ -144,16 +145,16 @@ private:
            graph.rows.begin();
   }
 
-  // Finds prices of the rows by steps along what the choices take beyond the limit (Polyak's length).
-  void priceRows(Relaxation &relaxation, Choices choices) {
+  // Finds multipliers of the rows by steps along what the choices take beyond the limit (Polyak's length).
+  void fitMultipliers(Relaxation &relaxation, Choices choices) {
     for (int step = 0; step < kMostSteps && bound < graph.cost(*best) && deadline.left() > 0; ++step) {
       std::vector<double> excess; // in shares of the limit
       double squares = 0, value = graph.cost(choices);
       for (size_t row = 0; row < graph.rows.size(); ++row) {
         const double share = double(DecisionGraph::amount(graph.rows[row], choices)) / request.limit - 1;
-        excess.push_back(prices[row] == 0 && share < 0 ? 0 : share);
+        excess.push_back(multipliers[row] == 0 && share < 0 ? 0 : share);
         squares += excess.back() * excess.back();
-        value += prices[row] * share * request.limit;
+        value += multipliers[row] * share * request.limit;
       }
       const double length = squares == 0 ? 0 : (graph.cost(*best) - value) / squares;
       if (length <= 0) {
@@ -161,16 +162,16 @@ private:
       }
       std::vector<double> next;
       for (size_t row = 0; row < graph.rows.size(); ++row) {
-        next.push_back(std::max(0.0, prices[row] + length * excess[row] / request.limit));
+        next.push_back(std::max(0.0, multipliers[row] + length * excess[row] / request.limit));
       }
       // In whole numbers, as the bound is: what was added comes off again.
-      visitPrices(prices, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, -cost); });
-      visitPrices(next, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, cost); });
-      prices = std::move(next);
+      visitPenalties(multipliers, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, -cost); });
+      visitPenalties(next, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, cost); });
+      multipliers = std::move(next);
       relaxation.run(kPassesOfStep);
-      bound = std::max(bound, unpriced(relaxation.bound()));
+      bound = std::max(bound, unpenalized(relaxation.bound()));
       choices = relaxation.round();
-      priced().improve(choices);
+      penalized().improve(choices);
       consider(choices);
       consider(improved(choices));
     }
@@ -179,10 +180,10 @@ private:
   // Looks at what is closest to being best, then at more, as long as tables stay small or something better is found; at last at all that
   // may be better than the best.
   void finish(const Relaxation &relaxation) {
-    const DecisionGraph costs = priced();
-    const Cost pricedBound = relaxation.bound();
+    const DecisionGraph costs = penalized();
+    const Cost penalizedBound = relaxation.bound();
     const Margins margins = relaxation.margins();
-    auto gap = [&] { return graph.cost(*best) - unpriced(pricedBound); };
+    auto gap = [&] { return graph.cost(*best) - unpenalized(penalizedBound); };
     bool isExact = false;
     for (int halvings = kMostHalvings; halvings >= 0 && gap() > 0 && deadline.left() > 0; --halvings) {
       Kept kept = keepBelow(margins, std::max<Cost>(gap() >> halvings, 1));
@@ -193,7 +194,7 @@ private:
       consider(improved(choices));
       isExact = found.bound == found.cost;
       if (halvings == 0) {
-        bound = std::max(bound, std::min(unpriced(found.bound), graph.cost(*best)));
+        bound = std::max(bound, std::min(unpenalized(found.bound), graph.cost(*best)));
       }
       if (!isExact && graph.cost(*best) == before) {
         break;
@@ -216,12 +217,12 @@ private:
   // it, so that no choice is looked at by which more has to be lost than they lose in the part. The number of parts bounds the work, so
   // that it ends in the same choices on a slow machine.
   void improveParts(const DecisionGraph &costs, const Relaxation &relaxation, const Margins &margins) {
-    const Cost pricedBound = relaxation.bound();
+    const Cost penalizedBound = relaxation.bound();
     Relaxation::Excess excess;
-    Cost spared = 0; // of the prices of the limit: what the best does not take
+    Cost spared = 0; // penalty of the part of the limit that the best leaves unused
     auto look = [&] {
       excess = relaxation.excessOf(*best);
-      spared = graph.cost(*best) - unpriced(pricedBound) - std::accumulate(excess.ofNodes.begin(), excess.ofNodes.end(), Cost(0)) -
+      spared = graph.cost(*best) - unpenalized(penalizedBound) - std::accumulate(excess.ofNodes.begin(), excess.ofNodes.end(), Cost(0)) -
                std::accumulate(excess.ofEdges.begin(), excess.ofEdges.end(), Cost(0));
     };
     look();
@@ -374,7 +375,7 @@ private:
   const DecisionGraph &graph;
   const Request &request;
   const Deadline deadline{request.seconds};
-  std::vector<double> prices; // of rows
+  std::vector<double> multipliers; // of rows
   Cost bound = 0;
   std::vector<Choices> others;
   std::optional<Choices> best, least; // that keep the limit and cost least; that take least

@@ -8,7 +8,7 @@
 // RUN: sed 's/^module {/module attributes {dist.recompute_rules = [#dist.setting<match = "layer1", values = {recompute = true}>]} {/' %s \
 // RUN:   | ashlar-opt -ashlar-recompute=moves=0 | FileCheck %s --check-prefix=RULED
 
-// By price, of layers that are alike: first what costs least for its bytes, the exp of both layers from its operand; then the products. layer0 and layer1
+// By cost, of layers that are alike: first what costs least for its bytes, the exp of both layers from its operand; then the products. layer0 and layer1
 // are alike, though the mask that both take stands in the first of them: the parts of layer0 are not decided about apart, or what they give would be kept.
 
 // RULES-NOT: dist.recompute_moves
@@ -61,7 +61,7 @@
 // FORBIDDEN-NOT: dist.after
 // FORBIDDEN: return
 
-// Of a module with a rule nothing is decided by price.
+// Of a module with a rule nothing is decided by cost.
 // RULED: dist.recompute_moves = 2
 // RULED: nn.tanh
 // RULED: dist.after

@@ -6,7 +6,7 @@
 #include "passes/layout/inference/propagate_layouts.h"
 #include "passes/layout/redistribute/cut_axes.h"
 #include "passes/layout/redistribute/decide.h"
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
@@ -46,19 +46,19 @@ OwningOpRef<ModuleOp> moving(dist::MeshAttr mesh, RankedTensorType type, ArrayRe
 
 // What became of @f of a module.
 struct Partitioned {
-  int64_t bytes = 0;       // that a device sends
-  int64_t pricedBytes = 0; // and what it was predicted to
-  bool isCut = false;      // the mesh has parts of axes
-  double difference = 0;   // the largest, of what all devices and one rank compute
+  int64_t bytes = 0;          // that a device sends
+  int64_t estimatedBytes = 0; // and what it was predicted to
+  bool isCut = false;         // the mesh has parts of axes
+  double difference = 0;      // the largest, of what all devices and one rank compute
 };
 
 Partitioned partitioned(ModuleOp module) {
   Partitioned found;
   OwningOpRef<ModuleOp> inferred = module.clone(), after = module.clone();
   REQUIRE(succeeded(layout::propagateLayouts(*inferred, /*splitVariables=*/false)));
-  FailureOr<layout::Price> price = layout::priceLayouts(*inferred);
-  REQUIRE(succeeded(price));
-  found.pricedBytes = price->programs.front().bytesSent;
+  FailureOr<layout::Estimate> estimate = layout::estimateLayouts(*inferred);
+  REQUIRE(succeeded(estimate));
+  found.estimatedBytes = estimate->programs.front().bytesSent;
   REQUIRE(succeeded(partitionModule(*after)));
   after->walk([&](dist::CollectiveOpInterface op) { found.bytes += dist::collectiveBytes(op); });
   found.isCut = dist::findMesh(*after).getMesh() != dist::findMesh(module).getMesh();
@@ -120,7 +120,7 @@ TEST_CASE("cut axes: a swap sends what it does where the axes are written as par
     CHECK_FALSE(written.isCut);
     CHECK(whole.bytes == written.bytes);
     CHECK(whole.bytes == test.bytes);
-    CHECK(whole.bytes == whole.pricedBytes);
+    CHECK(whole.bytes == whole.estimatedBytes);
     CHECK(whole.difference == 0);
   }
 }
@@ -134,7 +134,7 @@ TEST_CASE("cut axes: random programs compute on cut meshes what one rank does", 
     Partitioned found = partitioned(*module);
     if (found.isCut) {
       ++cut;
-      CHECK(found.bytes == found.pricedBytes);
+      CHECK(found.bytes == found.estimatedBytes);
       CHECK(found.difference < 1e-11); // sums are added in another order
     }
   }

@@ -5,7 +5,7 @@
 #include "compiler/reference/equivalence.h"
 #include "passes/layout/inference/propagate_layouts.h"
 #include "passes/layout/passes.h"
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
@@ -163,10 +163,10 @@ TEST_CASE("partition: random programs with random layouts equal one rank", "[par
   }
 }
 
-TEST_CASE("price: layouts that are inferred cost what they do when they are written", "[price]") {
-  auto numbersOf = [](const layout::Price &price) {
-    std::vector<int64_t> numbers = {price.parameterBytes, price.stateBytes, price.inputOutputBytes};
-    for (const layout::ProgramPrice &program : price.programs) {
+TEST_CASE("estimate: layouts that are inferred cost what they do when they are written", "[estimate]") {
+  auto numbersOf = [](const layout::Estimate &estimate) {
+    std::vector<int64_t> numbers = {estimate.parameterBytes, estimate.stateBytes, estimate.inputOutputBytes};
+    for (const layout::ProgramEstimate &program : estimate.programs) {
       llvm::append_range(numbers, std::vector<int64_t>{program.computePs, program.sendPs, program.exposedPs, program.bytesSent,
                                                        program.peakBytes, static_cast<int64_t>(program.sends.size())});
     }
@@ -180,11 +180,11 @@ TEST_CASE("price: layouts that are inferred cost what they do when they are writ
     OwningOpRef<ModuleOp> written = module->clone(), inferred = module->clone();
     REQUIRE(succeeded(layout::propagateLayouts(*written, /*splitVariables=*/true)));
     dist::Planner planner(dist::findMesh(*module));
-    FailureOr<layout::Price> priced = layout::priceLayouts(*written), same = layout::priceInferred(*inferred, planner);
-    REQUIRE(succeeded(priced));
+    FailureOr<layout::Estimate> estimated = layout::estimateLayouts(*written), same = layout::estimateInferred(*inferred, planner);
+    REQUIRE(succeeded(estimated));
     REQUIRE(succeeded(same));
-    CHECK(numbersOf(*priced) == numbersOf(*same));
-    sending += priced->programs.front().bytesSent > 0;
+    CHECK(numbersOf(*estimated) == numbersOf(*same));
+    sending += estimated->programs.front().bytesSent > 0;
     expanded += count<nn::SoftmaxOp>(*written) < count<nn::SoftmaxOp>(*module);
   }
   CHECK(sending > 100);

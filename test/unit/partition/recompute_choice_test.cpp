@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is kept and what is computed again: by hand, and for random graphs and prices the cheapest of all choices that there are.
+// What is kept and what is computed again: by hand, and for random graphs and costs the cheapest of all choices that there are.
 
 #include "passes/partition/recompute_choice.h"
 
@@ -133,7 +133,7 @@ TEST_CASE("recompute choice: nothing that the backward pass takes", "[partition]
   CHECK(bytesAndTimes(recomputeChoices({node(8, 10, false)})) == std::vector<std::pair<int64_t, int64_t>>{{0, 0}});
 }
 
-TEST_CASE("recompute choice: the cheapest of all choices for any price of a byte", "[partition]") {
+TEST_CASE("recompute choice: the cheapest of all choices for any cost of a byte", "[partition]") {
   std::mt19937_64 random(20261);
   size_t points = 0, between = 0;
   for (int round = 0; round < 3000; ++round) {
@@ -159,18 +159,18 @@ TEST_CASE("recompute choice: the cheapest of all choices for any price of a byte
     };
     REQUIRE(found.front() == *std::min_element(all.begin(), all.end(), byTime));
     REQUIRE(found.back() == *std::min_element(all.begin(), all.end(), byBytes));
-    std::vector<double> prices; // random ones, and those at which the best choice changes
+    std::vector<double> costs; // random ones, and those at which the best choice changes
     for (int i = 0; i < 20; ++i) {
-      prices.push_back(std::ldexp(1 + static_cast<double>(random() % 1024) / 1024, static_cast<int>(random() % 16) - 8));
+      costs.push_back(std::ldexp(1 + static_cast<double>(random() % 1024) / 1024, static_cast<int>(random() % 16) - 8));
     }
     for (const RecomputePoint &a : all) {
       const RecomputePoint &b = all[random() % all.size()];
       if (a.keptBytes > b.keptBytes && a.timePs < b.timePs) {
-        prices.push_back(static_cast<double>(b.timePs - a.timePs) / static_cast<double>(a.keptBytes - b.keptBytes));
+        costs.push_back(static_cast<double>(b.timePs - a.timePs) / static_cast<double>(a.keptBytes - b.keptBytes));
       }
     }
-    for (double price : prices) {
-      REQUIRE(leastCost(found, price) <= leastCost(all, price) * (1 + 1e-9));
+    for (double cost : costs) {
+      REQUIRE(leastCost(found, cost) <= leastCost(all, cost) * (1 + 1e-9));
     }
     points += found.size();
     between += found.size() > 2;

@@ -9,8 +9,8 @@
 #include <random>
 
 using namespace ashlar;
+using dist::CostedOp;
 using dist::OverlapSchedule;
-using dist::PricedOp;
 using dist::ScheduledEvent;
 
 namespace {
@@ -18,11 +18,11 @@ namespace {
 using Kind = ScheduledEvent::Kind;
 constexpr uint64_t kMiB = uint64_t{1} << 20;
 
-PricedOp compute(int64_t time, llvm::SmallVector<unsigned> needs = {}) {
+CostedOp compute(int64_t time, llvm::SmallVector<unsigned> needs = {}) {
   return {time, /*runsBeside=*/false, /*holdsOperand=*/!needs.empty(), /*bytes=*/0, needs};
 }
 
-PricedOp collective(int64_t time, uint64_t bytes, llvm::SmallVector<unsigned> needs = {}) {
+CostedOp collective(int64_t time, uint64_t bytes, llvm::SmallVector<unsigned> needs = {}) {
   return {time, /*runsBeside=*/true, /*holdsOperand=*/!needs.empty(), bytes, needs};
 }
 
@@ -38,7 +38,7 @@ std::string text(const OverlapSchedule &schedule) {
 
 // Plays the events on a device and a channel; checks that nothing is used before it is there.
 struct Player {
-  explicit Player(llvm::ArrayRef<PricedOp> ops) : ops(ops), isDone(ops.size(), false), arrival(ops.size(), -1), carried(ops.size()) {}
+  explicit Player(llvm::ArrayRef<CostedOp> ops) : ops(ops), isDone(ops.size(), false), arrival(ops.size(), -1), carried(ops.size()) {}
 
   // How long the device runs ops while the channel carries this one.
   int64_t hidden(unsigned collective) const {
@@ -50,7 +50,7 @@ struct Player {
   }
 
   void play(const ScheduledEvent &event) {
-    const PricedOp &op = ops[event.op];
+    const CostedOp &op = ops[event.op];
     REQUIRE(!isDone[event.op]);
     REQUIRE(op.runsBeside == (event.kind != Kind::Run));
     if (event.kind == Kind::Wait) {
@@ -78,7 +78,7 @@ struct Player {
     }
   }
 
-  llvm::ArrayRef<PricedOp> ops;
+  llvm::ArrayRef<CostedOp> ops;
   std::vector<bool> isDone;
   std::vector<int64_t> arrival;
   std::vector<std::pair<int64_t, int64_t>> carried, runs; // begin and end: of collectives by op, and of what the device ran
@@ -141,7 +141,7 @@ TEST_CASE("overlap: a gather that the next layer waits for goes before a sum tha
 }
 
 TEST_CASE("overlap: gradients do not pile up while the channel is slow", "[plan][overlap]") {
-  std::vector<PricedOp> ops;
+  std::vector<CostedOp> ops;
   for (unsigned layer = 0; layer < 5; ++layer) {
     ops.push_back(compute(1));
     ops.push_back(collective(10, 4 * kMiB, {3 * layer}));
@@ -161,7 +161,7 @@ TEST_CASE("overlap: small collectives are all under way at once", "[plan][overla
 }
 
 TEST_CASE("overlap: what keeps the device busy is run, not started", "[plan][overlap]") {
-  PricedOp busy = collective(8, 1, {0});
+  CostedOp busy = collective(8, 1, {0});
   busy.runsBeside = false;
   OverlapSchedule schedule = dist::scheduleOverlap({compute(10), busy, compute(1, {1}), compute(10)});
   CHECK(text(schedule) == "run 0, run 1, run 2, run 3");
@@ -173,7 +173,7 @@ TEST_CASE("overlap: random programs play as predicted", "[plan][overlap]") {
   auto roll = [&](uint64_t sides) { return random() % sides; };
   for (int round = 0; round < 2000; ++round) {
     CAPTURE(round);
-    std::vector<PricedOp> ops;
+    std::vector<CostedOp> ops;
     for (unsigned i = 0, count = 1 + roll(40); i < count; ++i) {
       llvm::SmallVector<unsigned> needs;
       for (unsigned need = i > 6 ? i - 6 : 0; need < i; ++need) {

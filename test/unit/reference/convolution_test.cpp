@@ -94,7 +94,7 @@ TEST_CASE("special values stay in their windows", "[reference][convolution]") {
   CHECK((std::isnan(y.getFloat(0)) && std::isnan(y.getFloat(1)) && y.getFloat(2) == 2 && std::isinf(y.getFloat(3))));
 }
 
-// What an op adds up, whatever its groups; the price of an op on pieces asks with the types of pieces.
+// What an op adds up, whatever its groups; the estimate of an op on pieces asks with the types of pieces.
 TEST_CASE("products of a convolution are counted", "[reference][convolution]") {
   OwningOpRef<ModuleOp> module = parse(R"(func.func @f(%x: tensor<8x4x32xf32>, %w: tensor<6x2x3xf32>, %y: tensor<8x6x16xf32>) {
     %0 = nn.conv %x, %w windows = [#nn.window<3, stride = 2, low = 1>] : tensor<8x4x32xf32>, tensor<6x2x3xf32> -> tensor<8x6x16xf32>

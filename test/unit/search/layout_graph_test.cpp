@@ -13,7 +13,7 @@
 
 #include "compiler/reference/equivalence.h"
 #include "passes/layout/inference/copy_sources.h"
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -118,15 +118,15 @@ TEST_CASE("layout graph: both methods are as good as trying all choices, to the 
     WeightedProgram program{0};
     LayoutGraph graph(*stated.problem, program, RepeatedParts::allDifferent(*stated.problem), *stated.planner, kRates);
     Request request;
-    Found priced = solve(graph.getGraph(), request);
+    Found estimated = solve(graph.getGraph(), request);
     request.method = Method::IntegerProgram;
     Found exact = solve(graph.getGraph(), request);
-    CHECK(priced.cost == exact.cost);
+    CHECK(estimated.cost == exact.cost);
     CHECK(exact.bound == exact.cost);
     if (std::optional<Cost> best = Enumeration(graph.getGraph()).run()) {
       ++tried;
       CHECK(exact.cost == *best);
-      CHECK(priced.bound <= *best);
+      CHECK(estimated.bound <= *best);
     }
   }
   CHECK(tried > 350);
@@ -183,7 +183,7 @@ TEST_CASE("layout graph: on one device the ops take what the program takes", "[s
         sum += graph.getGraph().costs(node).front();
       }
       const layout::LocalProgram program = layout::localProgram(stated.problem->programs.front().function);
-      CHECK(std::abs(sum - layout::priceProgram(program, rates).computePs) <= static_cast<int64_t>(program.ops.size())); // one each
+      CHECK(std::abs(sum - layout::estimateProgram(program, rates).computePs) <= static_cast<int64_t>(program.ops.size())); // one each
     }
   }
 }

@@ -98,7 +98,7 @@ TEST_CASE("search: the relaxation is below all choices, with what a choice adds 
   }
 }
 
-TEST_CASE("search: within a limit the integer program finds the best, prices a bound and what keeps it", "[search]") {
+TEST_CASE("search: within a limit the integer program finds the best, multipliers a bound and what keeps it", "[search]") {
   int tight = 0, refused = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
     INFO("seed " << seed);
@@ -108,13 +108,13 @@ TEST_CASE("search: within a limit the integer program finds the best, prices a b
     auto [best, least] = tryAll(graph, limit);
     Request request;
     request.limit = limit;
-    Found priced = solve(graph, request);
+    Found penalized = solve(graph, request);
     request.method = Method::IntegerProgram;
     Found exact = solve(graph, request);
     if (best >= kForbidden) {
       ++refused;
       CHECK(!exact.fits);
-      CHECK(!priced.fits);
+      CHECK(!penalized.fits);
       continue;
     }
     tight += tryAll(graph, kAny).first < best;
@@ -122,14 +122,14 @@ TEST_CASE("search: within a limit the integer program finds the best, prices a b
     REQUIRE(alone);
     CHECK(alone->cost == best);
     CHECK(alone->bound <= best);
-    if (exact.fits) { // prices find something that keeps the limit on almost all graphs
+    if (exact.fits) { // multipliers find something that keeps the limit on almost all graphs
       CHECK(exact.cost == best);
       CHECK(graph.largestAmount(exact.choices) <= limit);
     }
-    if (priced.fits) {
-      CHECK(priced.cost >= best);
-      CHECK(priced.bound <= best);
-      CHECK(graph.largestAmount(priced.choices) <= limit);
+    if (penalized.fits) {
+      CHECK(penalized.cost >= best);
+      CHECK(penalized.bound <= best);
+      CHECK(graph.largestAmount(penalized.choices) <= limit);
     }
   }
   CHECK(tight > 20); // the limit decided

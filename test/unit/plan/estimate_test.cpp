@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a price says of the example jobs, against what lowering plans for them.
+// Estimates of the example jobs against the plans of their lowered programs.
 
 #include "compiler/frontend/import.h"
 #include "compiler/job/job.h"
@@ -8,7 +8,7 @@
 #include "compiler/pipelines/pipelines.h"
 #include "dialects/exec/exec.h"
 #include "passes/layout/redistribute/decide.h"
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 #include "test/unit/data/temporary_folder.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/reference/parsed_module.h"
@@ -76,38 +76,38 @@ Placed inferLayouts(const std::string &name) {
   return placed;
 }
 
-layout::Price priceOf(ModuleOp module) {
+layout::Estimate estimateOf(ModuleOp module) {
   dist::MeshOp mesh = dist::findMesh(module);
   FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(module, mesh.getMesh());
   REQUIRE(succeeded(problem));
   dist::Planner planner(mesh);
   FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
   REQUIRE(succeeded(assignment));
-  return layout::price(*problem, *assignment, planner, dist::findDeviceRates(module));
+  return layout::estimate(*problem, *assignment, planner, dist::findDeviceRates(module));
 }
 
 } // namespace
 
-TEST_CASE("price: the memory of the example jobs is what is planned, within 5 %", "[plan][price]") {
+TEST_CASE("estimate: the memory of the example jobs is what is planned, within 5 %", "[plan][estimate]") {
   std::string name = GENERATE("mlp", "mlp_2d", "mlp_adamw", "mlp_hybrid", "mlp_mindspore", "mlp_tensor_parallel",
                               "transformer_tensor_parallel", "transformer_sequence_parallel");
   INFO(name);
   Placed placed = inferLayouts(name);
-  int64_t priced = priceOf(*placed.module).memoryBytes();
+  int64_t estimated = estimateOf(*placed.module).memoryBytes();
   PassManager passes(&context());
   pipelines::addDistPasses(passes, placed.variant);
   pipelines::addLowerPasses(passes, placed.variant);
   REQUIRE(succeeded(passes.run(*placed.module)));
   auto variant = *placed.module->getOps<exec::VariantOp>().begin();
   auto planned = static_cast<int64_t>(variant.getArenaBytes());
-  INFO("priced " << priced << ", planned " << planned);
-  CHECK(std::abs(priced - planned) <= planned / 20);
+  INFO("estimated " << estimated << ", planned " << planned);
+  CHECK(std::abs(estimated - planned) <= planned / 20);
 }
 
 // By hand. One product of 8 x 4 by 4 x 16 on two devices, the batch split: 4 x 4 by 4 x 16 on each, 512 operations, which read 64 and 256
 // bytes and write 256. The sum over the batch of its result is 16 numbers, reduced in a kernel that reads the product again, and sent once.
 // What nobody uses costs nothing.
-TEST_CASE("price: times and bytes of a small program", "[plan][price]") {
+TEST_CASE("estimate: times and bytes of a small program", "[plan][estimate]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
     nn.variable @w trainable : tensor<4x16xf32>
@@ -122,15 +122,15 @@ TEST_CASE("price: times and bytes of a small program", "[plan][price]") {
   PassManager passes(&context());
   pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());
   REQUIRE(succeeded(passes.run(*module)));
-  auto priceWith = [&](const char *rates) {
+  auto estimateWith = [&](const char *rates) {
     (*module)->setAttr(dist::kDeviceAttr, parseAttribute(rates, &context()));
-    return priceOf(*module);
+    return estimateOf(*module);
   };
   // Arithmetic decides: 512 operations of the product, 64 additions of the reduction, at 1 a nanosecond.
-  layout::Price slow = priceWith("#dist.device<flops_per_us = 1000, narrow_flops_per_us = 1, bytes_per_us = 1000000>");
+  layout::Estimate slow = estimateWith("#dist.device<flops_per_us = 1000, narrow_flops_per_us = 1, bytes_per_us = 1000000>");
   CHECK(slow.programs[0].computePs == 576 * 1000);
   // Memory decides: 64 + 256 + 256 bytes of the product, 256 + 64 of the reduction, at 1 a nanosecond.
-  layout::Price fast = priceWith("#dist.device<flops_per_us = 1000000000, narrow_flops_per_us = 1, bytes_per_us = 1000>");
+  layout::Estimate fast = estimateWith("#dist.device<flops_per_us = 1000000000, narrow_flops_per_us = 1, bytes_per_us = 1000>");
   CHECK(fast.programs[0].computePs == 896 * 1000);
   // An all-reduce of 64 bytes between two: each sends 64, in two messages.
   CHECK(fast.programs[0].bytesSent == 64);
@@ -144,8 +144,8 @@ TEST_CASE("price: times and bytes of a small program", "[plan][price]") {
 // By hand. Each device computes two products, 16 x 16 x 2 x 2 = 1024 operations each, which are summed over links that move data beside
 // computing: an all-reduce of 1024 bytes takes 2 * 100 + 1024 ns at 1000 bytes a microsecond. The first starts after the first product
 // and hides behind the second; the second one follows on the channel and hides behind nothing.
-TEST_CASE("price: what computing hides of collectives", "[plan][price]") {
-  auto priceWith = [](const char *beside, int64_t handOverPs) {
+TEST_CASE("estimate: what computing hides of collectives", "[plan][estimate]") {
+  auto estimateWith = [](const char *beside, int64_t handOverPs) {
     OwningOpRef<ModuleOp> module = parse(std::string(R"(
       dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000])") +
                                          beside + R"(>}
@@ -168,32 +168,32 @@ TEST_CASE("price: what computing hides of collectives", "[plan][price]") {
     dist::Planner planner(mesh);
     FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
     REQUIRE(succeeded(assignment));
-    return layout::price(*problem, *assignment, planner, dist::findDeviceRates(*module), handOverPs).programs.front();
+    return layout::estimate(*problem, *assignment, planner, dist::findDeviceRates(*module), handOverPs).programs.front();
   };
   constexpr int64_t kProductPs = 1024 * 1000, kSumPs = 1224 * 1000;
-  layout::ProgramPrice busy = priceWith("", 0);
+  layout::ProgramEstimate busy = estimateWith("", 0);
   CHECK(busy.computePs == 2 * kProductPs);
   CHECK(busy.sendPs == 2 * kSumPs);
   CHECK(busy.exposedPs == 2 * kSumPs);
-  layout::ProgramPrice beside = priceWith(", beside = [0]", 0);
+  layout::ProgramEstimate beside = estimateWith(", beside = [0]", 0);
   CHECK(beside.sendPs == 2 * kSumPs);
   CHECK(beside.timePs() == kProductPs + 2 * kSumPs); // the channel is never idle behind the first product
   CHECK(beside.exposedPs == 2 * kSumPs - kProductPs);
-  for (const layout::ProgramPrice &price : {busy, beside}) { // by kind
-    REQUIRE(price.sends.size() == 1);
-    const layout::SendPrice &sums = price.sends.at(CollectiveKind::AllReduce);
+  for (const layout::ProgramEstimate &estimate : {busy, beside}) { // by kind
+    REQUIRE(estimate.sends.size() == 1);
+    const layout::SendEstimate &sums = estimate.sends.at(CollectiveKind::AllReduce);
     CHECK(sums.count == 2);
-    CHECK(sums.sendPs == price.sendPs);
-    CHECK(sums.exposedPs == price.exposedPs);
+    CHECK(sums.sendPs == estimate.sendPs);
+    CHECK(sums.exposedPs == estimate.exposedPs);
   }
-  CHECK(priceWith(", beside = [0]", 2000 * 1000).sends.at(CollectiveKind::AllReduce).exposedPs == 2 * kSumPs);
-  CHECK(priceWith(", beside = [0]", 100 * 1000).timePs() == kProductPs + 2 * (kSumPs + 100 * 1000));
-  CHECK(priceWith(", beside = [0]", 2000 * 1000).exposedPs == 2 * kSumPs); // not worth it: one after the other
+  CHECK(estimateWith(", beside = [0]", 2000 * 1000).sends.at(CollectiveKind::AllReduce).exposedPs == 2 * kSumPs);
+  CHECK(estimateWith(", beside = [0]", 100 * 1000).timePs() == kProductPs + 2 * (kSumPs + 100 * 1000));
+  CHECK(estimateWith(", beside = [0]", 2000 * 1000).exposedPs == 2 * kSumPs); // not worth it: one after the other
 }
 
 // By hand. The first product is read by the second one, and again when all four are done: an op that comes earlier in the text may be run
 // later. So it lies in memory beside the second and the third one, 1024 bytes each; the fourth one is an output.
-TEST_CASE("price: a value lies in memory up to the last of those that read it", "[plan][price]") {
+TEST_CASE("estimate: a value lies in memory up to the last of those that read it", "[plan][estimate]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     dist.mesh @mesh <["dp" = 1]>
     func.func @forward(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
@@ -208,13 +208,13 @@ TEST_CASE("price: a value lies in memory up to the last of those that read it", 
   PassManager passes(&context());
   pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());
   REQUIRE(succeeded(passes.run(*module)));
-  CHECK(priceOf(*module).programs[0].peakBytes == 3 * 1024);
+  CHECK(estimateOf(*module).programs[0].peakBytes == 3 * 1024);
 }
 
 // By hand. A product of 32 rows, 64 columns and 64 inner, on one device and with its rows split over 8: 4 rows are another class, with a
 // quarter of the rate, so an eighth of the work takes half of the time. Each call takes its launch, too.
-TEST_CASE("price: classes of products are those of local shapes", "[plan][price]") {
-  auto priceWith = [](int64_t devices, const std::string &more) {
+TEST_CASE("estimate: classes of products are those of local shapes", "[plan][estimate]") {
+  auto estimateWith = [](int64_t devices, const std::string &more) {
     OwningOpRef<ModuleOp> module = parse("dist.mesh @mesh <[\"dp\" = " + std::to_string(devices) + "]>" + R"(
       func.func @forward(%x: tensor<32x64xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %w: tensor<64x64xf32> {dist.layout = #dist.layout<[{}, {}]>})
           -> (tensor<32x64xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
@@ -228,22 +228,22 @@ TEST_CASE("price: classes of products are those of local shapes", "[plan][price]
     REQUIRE(succeeded(passes.run(*module)));
     std::string rates = "#dist.device<flops_per_us = 1024, narrow_flops_per_us = 1, bytes_per_us = 1000000000" + more + ">";
     (*module)->setAttr(dist::kDeviceAttr, parseAttribute(rates, &context()));
-    return priceOf(*module).programs[0].computePs;
+    return estimateOf(*module).programs[0].computePs;
   };
   const std::string classes = "products = [<from = 1, flops_per_us = 256, narrow_flops_per_us = 1>, "
                               "<from = 8, flops_per_us = 1024, narrow_flops_per_us = 1>]";
   // 2 * 32 * 64 * 64 operations are 256 us, and 32 * 64 of the relu are 2.
-  CHECK(priceWith(1, "") == 258'000'000);
-  CHECK(priceWith(8, "") == 32'250'000);
-  CHECK(priceWith(1, ", " + classes) == 258'000'000);
-  CHECK(priceWith(8, ", " + classes) == 128'250'000);
-  CHECK(priceWith(1, ", launch_ns = 700") == 258'000'000 + 2 * 700'000); // the product and the kernel behind it
-  CHECK(priceWith(8, ", launch_ns = 700, " + classes) == 128'250'000 + 2 * 700'000);
+  CHECK(estimateWith(1, "") == 258'000'000);
+  CHECK(estimateWith(8, "") == 32'250'000);
+  CHECK(estimateWith(1, ", " + classes) == 258'000'000);
+  CHECK(estimateWith(8, ", " + classes) == 128'250'000);
+  CHECK(estimateWith(1, ", launch_ns = 700") == 258'000'000 + 2 * 700'000); // the product and the kernel behind it
+  CHECK(estimateWith(8, ", launch_ns = 700, " + classes) == 128'250'000 + 2 * 700'000);
 }
 
 // Products of bf16 and f16 have a rate of their own; a time that no number holds is the largest.
-TEST_CASE("price: narrow products, and a device that is too slow", "[plan][price]") {
-  auto priceWith = [](const std::string &size, const char *rates) {
+TEST_CASE("estimate: narrow products, and a device that is too slow", "[plan][estimate]") {
+  auto estimateWith = [](const std::string &size, const char *rates) {
     std::string x = "tensor<" + size + "x" + size + "xbf16>",
                 text = "dist.mesh @mesh <[\"dp\" = 1]>\nfunc.func @forward(%0: " + x + ") -> " + x + " {\n";
     int last = 0;
@@ -255,11 +255,11 @@ TEST_CASE("price: narrow products, and a device that is too slow", "[plan][price
     pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());
     REQUIRE(succeeded(passes.run(*module)));
     (*module)->setAttr(dist::kDeviceAttr, parseAttribute(rates, &context()));
-    return priceOf(*module).programs[0].computePs;
+    return estimateOf(*module).programs[0].computePs;
   };
   // 2 * 4 * 4 * 4 operations each, at 1 a nanosecond.
-  CHECK(priceWith("4", "#dist.device<flops_per_us = 1, narrow_flops_per_us = 1000, bytes_per_us = 1000000>") == 1100 * 128 * 1000);
-  CHECK(priceWith("8192", "#dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1>") == INT64_MAX);
+  CHECK(estimateWith("4", "#dist.device<flops_per_us = 1, narrow_flops_per_us = 1000, bytes_per_us = 1000000>") == 1100 * 128 * 1000);
+  CHECK(estimateWith("8192", "#dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1>") == INT64_MAX);
 }
 
 } // namespace ashlar::test

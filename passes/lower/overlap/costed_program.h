@@ -3,8 +3,8 @@
 // The times of the ops of a fused program, from the rates of the device and of the links: the input of the schedule and of a program's
 // predicted time.
 
-#ifndef ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
-#define ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
+#ifndef ASHLAR_PASSES_LOWER_OVERLAP_COSTED_PROGRAM_H
+#define ASHLAR_PASSES_LOWER_OVERLAP_COSTED_PROGRAM_H
 
 #include "passes/analysis/schedule/overlap_schedule.h"
 
@@ -16,10 +16,10 @@
 namespace ashlar::lower {
 
 // A program as numbers. State: the instructions in order, and the op of each.
-class PricedProgram {
+class CostedProgram {
 public:
   // `handOverPs`: the target's (dialects/exec/target_traits.h); none of it counts as hidden.
-  PricedProgram(mlir::Block &block, const dist::DeviceRates &rates, int64_t handOverPs);
+  CostedProgram(mlir::Block &block, const dist::DeviceRates &rates, int64_t handOverPs);
 
   // Returns the time of the program when it runs one op after the other.
   int64_t alonePs() const;
@@ -27,12 +27,12 @@ public:
   // Returns the time of an op without overlap.
   int64_t alonePs(unsigned number) const { return ops[number].timePs - (ops[number].runsBeside ? handOverPs : 0); }
 
-  std::vector<dist::PricedOp> ops;
+  std::vector<dist::CostedOp> ops;
   std::vector<mlir::Operation *> instructions;
   int64_t handOverPs;
 
 private:
-  dist::PricedOp price(mlir::Operation &op, const dist::DeviceRates &rates);
+  dist::CostedOp estimate(mlir::Operation &op, const dist::DeviceRates &rates);
   void addNeeds(mlir::Value value, llvm::SmallVectorImpl<unsigned> &needs) const;
   void keepReadsAhead(nn::WriteOp write, mlir::Block &block);
   llvm::ArrayRef<nn::ReadOp> readsOf(nn::WriteOp write, mlir::Block &block);
@@ -43,4 +43,4 @@ private:
 
 } // namespace ashlar::lower
 
-#endif // ASHLAR_PASSES_LOWER_OVERLAP_PRICED_PROGRAM_H
+#endif // ASHLAR_PASSES_LOWER_OVERLAP_COSTED_PROGRAM_H

@@ -2,7 +2,7 @@
 //
 // Ops -> times: fusions by their arithmetic and the memory that they read and write, collectives by their messages and links.
 
-#include "passes/lower/overlap/priced_program.h"
+#include "passes/lower/overlap/costed_program.h"
 
 #include "dialects/support/aliases.h"
 #include "passes/lower/memory/storage_uses.h"
@@ -36,24 +36,24 @@ int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
 
 } // namespace
 
-PricedProgram::PricedProgram(Block &block, const dist::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
+CostedProgram::CostedProgram(Block &block, const dist::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
   for (Operation &op : block) {
     if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op)) {
       numbers[&op] = instructions.size();
       instructions.push_back(&op);
-      ops.push_back(price(op, rates));
+      ops.push_back(estimate(op, rates));
     }
   }
   for (auto write : block.getOps<nn::WriteOp>()) {
     keepReadsAhead(write, block);
   }
-  for (dist::PricedOp &op : ops) {
+  for (dist::CostedOp &op : ops) {
     llvm::sort(op.needs);
     op.needs.erase(llvm::unique(op.needs), op.needs.end());
   }
 }
 
-int64_t PricedProgram::alonePs() const {
+int64_t CostedProgram::alonePs() const {
   int64_t sum = 0;
   for (unsigned number = 0; number < ops.size(); ++number) {
     sum += alonePs(number);
@@ -61,26 +61,26 @@ int64_t PricedProgram::alonePs() const {
   return sum;
 }
 
-dist::PricedOp PricedProgram::price(Operation &op, const dist::DeviceRates &rates) {
-  dist::PricedOp priced;
+dist::CostedOp CostedProgram::estimate(Operation &op, const dist::DeviceRates &rates) {
+  dist::CostedOp estimated;
   for (Value operand : op.getOperands()) {
-    priced.holdsOperand |= numbers.contains(getStorageRoot(operand).getDefiningOp());
-    addNeeds(operand, priced.needs);
+    estimated.holdsOperand |= numbers.contains(getStorageRoot(operand).getDefiningOp());
+    addNeeds(operand, estimated.needs);
   }
   if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
-    priced.timePs = computePs(fusion, rates);
+    estimated.timePs = computePs(fusion, rates);
   } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
-    priced.runsBeside = dist::movesBeside(collective);
-    priced.timePs = dist::collectiveTimePs(collective) + (priced.runsBeside ? handOverPs : 0);
-    priced.bytes = totalByteSize(op.getResultTypes()) + (priced.holdsOperand ? totalByteSize(op.getOperandTypes()) : 0);
+    estimated.runsBeside = dist::movesBeside(collective);
+    estimated.timePs = dist::collectiveTimePs(collective) + (estimated.runsBeside ? handOverPs : 0);
+    estimated.bytes = totalByteSize(op.getResultTypes()) + (estimated.holdsOperand ? totalByteSize(op.getOperandTypes()) : 0);
   } else {
-    priced.timePs = rates.callPs({}, 2 * totalByteSize(op.getResultTypes()));
+    estimated.timePs = rates.callPs({}, 2 * totalByteSize(op.getResultTypes()));
   }
-  return priced;
+  return estimated;
 }
 
 // Adds what makes a value, and the events that it comes after.
-void PricedProgram::addNeeds(Value value, SmallVectorImpl<unsigned> &needs) const {
+void CostedProgram::addNeeds(Value value, SmallVectorImpl<unsigned> &needs) const {
   SmallVector<Value> pending = {value};
   DenseSet<Value> seen;
   while (!pending.empty()) {
@@ -101,7 +101,7 @@ void PricedProgram::addNeeds(Value value, SmallVectorImpl<unsigned> &needs) cons
 }
 
 // The new value of a variable is computed over the old one: what reads the old one ahead of that must stay ahead.
-void PricedProgram::keepReadsAhead(nn::WriteOp write, Block &block) {
+void CostedProgram::keepReadsAhead(nn::WriteOp write, Block &block) {
   auto producer = numbers.find(getStorageRoot(write.getValue()).getDefiningOp());
   if (producer == numbers.end()) {
     return;
@@ -117,7 +117,7 @@ void PricedProgram::keepReadsAhead(nn::WriteOp write, Block &block) {
   }
 }
 
-ArrayRef<nn::ReadOp> PricedProgram::readsOf(nn::WriteOp write, Block &block) {
+ArrayRef<nn::ReadOp> CostedProgram::readsOf(nn::WriteOp write, Block &block) {
   if (reads.empty()) {
     for (auto read : block.getOps<nn::ReadOp>()) {
       reads[read.getVariableAttr()].push_back(read);

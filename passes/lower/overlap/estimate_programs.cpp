@@ -3,7 +3,7 @@
 // Plays a fused program, in the order that it has by now, on a device and a channel beside it, and notes the time that it takes.
 
 #include "dialects/support/aliases.h"
-#include "passes/lower/overlap/priced_program.h"
+#include "passes/lower/overlap/costed_program.h"
 #include "passes/lower/passes.h"
 
 #include "dialects/dist/owners.h"
@@ -18,7 +18,7 @@ using namespace mlir;
 
 namespace ashlar::lower {
 
-#define GEN_PASS_DEF_PRICEPROGRAMSPASS
+#define GEN_PASS_DEF_ESTIMATEPROGRAMSPASS
 #include "passes/lower/passes.h.inc"
 
 namespace {
@@ -28,7 +28,7 @@ class Player {
 public:
   Player(Block &block, const dist::DeviceRates &rates) : owners(block), rates(rates) {}
 
-  int64_t play(Block &block, const PricedProgram &program) {
+  int64_t play(Block &block, const CostedProgram &program) {
     llvm::DenseSet<Operation *> computed(program.instructions.begin(), program.instructions.end());
     unsigned number = 0;
     for (Operation &op : block) {
@@ -50,7 +50,7 @@ public:
   }
 
 private:
-  void run(Operation &op, const PricedProgram &program, unsigned number) {
+  void run(Operation &op, const CostedProgram &program, unsigned number) {
     if (!isa<dist::CollectiveOpInterface>(op)) {
       std::optional<int64_t> owner = owners.of(&op);
       (owner ? alone[*owner] : now) += program.ops[number].timePs;
@@ -89,8 +89,8 @@ private:
   DenseMap<Operation *, int64_t> arrival;
 };
 
-struct PriceProgramsPass : public impl::PriceProgramsPassBase<PriceProgramsPass> {
-  using PriceProgramsPassBase::PriceProgramsPassBase;
+struct EstimateProgramsPass : public impl::EstimateProgramsPassBase<EstimateProgramsPass> {
+  using EstimateProgramsPassBase::EstimateProgramsPassBase;
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -102,7 +102,7 @@ struct PriceProgramsPass : public impl::PriceProgramsPassBase<PriceProgramsPass>
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
         Block &block = function.getBody().front();
-        PricedProgram program(block, rates, exec::traitsOf(target).handOverPs);
+        CostedProgram program(block, rates, exec::traitsOf(target).handOverPs);
         int64_t timeNs = llvm::divideCeil(Player(block, rates).play(block, program), kPsPerNs);
         function->setAttr(exec::kPredictedAttr, Builder(&getContext()).getI64IntegerAttr(timeNs));
       }

@@ -1,6 +1,6 @@
-// RUN: ashlar-opt %s -split-input-file -ashlar-price-programs | FileCheck %s --check-prefixes=CHECK,CPU
-// RUN: ashlar-opt %s -split-input-file -ashlar-price-programs="target=cuda" | FileCheck %s --check-prefixes=CHECK,CUDA
-// RUN: ashlar-opt %s -split-input-file -ashlar-price-programs -ashlar-plan-memory | FileCheck %s --check-prefix=EXEC
+// RUN: ashlar-opt %s -split-input-file -ashlar-estimate-programs | FileCheck %s --check-prefixes=CHECK,CPU
+// RUN: ashlar-opt %s -split-input-file -ashlar-estimate-programs="target=cuda" | FileCheck %s --check-prefixes=CHECK,CUDA
+// RUN: ashlar-opt %s -split-input-file -ashlar-estimate-programs -ashlar-plan-memory | FileCheck %s --check-prefix=EXEC
 
 // One device, no mesh. A product of 134 MFLOP at 100 GFLOP/s: 1342177.28 ns, rounded up. The program has it, too.
 module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {

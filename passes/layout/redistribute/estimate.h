@@ -2,8 +2,8 @@
 //
 // The cost of an assignment: the time of a step, the bytes that a device sends, the memory that it needs. The IR is not touched.
 
-#ifndef ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_PRICE_H
-#define ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_PRICE_H
+#ifndef ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_ESTIMATE_H
+#define ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_ESTIMATE_H
 
 #include "passes/layout/redistribute/local_program.h"
 
@@ -12,26 +12,26 @@
 namespace ashlar::layout {
 
 // The cost of the collectives of one kind.
-struct SendPrice {
+struct SendEstimate {
   int64_t count = 0;
   int64_t sendPs = 0;    // one after the other
   int64_t exposedPs = 0; // the part that computation does not hide
 };
 
-struct ProgramPrice {
+struct ProgramEstimate {
   int64_t computePs = 0; // of the kernels and library calls, one after the other
   int64_t sendPs = 0;    // of the collectives
   int64_t exposedPs = 0; // the part that computation does not hide
   int64_t bytesSent = 0; // by a device
   int64_t peakBytes = 0; // of the values that are alive at once and have no name; variables, inputs and outputs do not count
-  std::map<CollectiveKind, SendPrice> sends; // by kind; their exposed times add up to the above, except launch overhead
+  std::map<CollectiveKind, SendEstimate> sends; // by kind; their exposed times add up to the above, except launch overhead
 
   // Returns the time of a run.
   int64_t timePs() const { return computePs + exposedPs; }
 };
 
-struct Price {
-  llvm::SmallVector<ProgramPrice> programs;                         // as the problem has them
+struct Estimate {
+  llvm::SmallVector<ProgramEstimate> programs;                      // as the problem has them
   int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0; // of a device
 
   // Returns the bytes that a device needs: programs run one at a time.
@@ -45,7 +45,7 @@ struct Price {
 // device with most of them. Collectives over links that move data while devices compute are scheduled as in lowering
 // (passes/lower/overlap); others are exposed. Memory: a value lies in memory when an op outside of its kernel reads it, from there on to
 // its last reader; one that dies in a kernel makes room for one that the kernel makes, and updates are in place.
-ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs = 0);
+ProgramEstimate estimateProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs = 0);
 
 // The memory traffic of an op in a cost estimate: for a search, which takes ops one by one.
 struct OpTraffic {
@@ -63,16 +63,16 @@ struct OpTraffic {
 std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::DeviceRates &rates);
 
 // Estimates an assignment. `planner` is the mesh's planner.
-Price price(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
-            int64_t handOverPs = 0);
+Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
+                  int64_t handOverPs = 0);
 
 // Estimates a module whose values all have layouts, on its mesh and device. Fails, with an error, where nothing can be decided.
-mlir::FailureOr<Price> priceLayouts(mlir::ModuleOp module);
+mlir::FailureOr<Estimate> estimateLayouts(mlir::ModuleOp module);
 
-// Estimates the layouts inferred from the given ones of a module, as propagateLayouts() and priceLayouts() after each other do. The module
-// is used up. Fails, with an error, where either does.
-mlir::FailureOr<Price> priceInferred(mlir::ModuleOp module, dist::Planner &planner);
+// Estimates the layouts inferred from the given ones of a module, as propagateLayouts() and estimateLayouts() after each other do. The
+// module is used up. Fails, with an error, where either does.
+mlir::FailureOr<Estimate> estimateInferred(mlir::ModuleOp module, dist::Planner &planner);
 
 } // namespace ashlar::layout
 
-#endif // ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_PRICE_H
+#endif // ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_ESTIMATE_H

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Prices of local programs. What lowering will do is foreseen by one coarse rule: library calls and collectives keep their order, and every
-// other op joins the kernel that stands before the first of them that needs its result, as ordering and fusion arrange it (passes/lower).
-// Longer than 500 lines: one class, whose parts all read the same times of ops and values.
+// Estimates of local programs. What lowering will do is foreseen by one coarse rule: library calls and collectives keep their order, and
+// every other op joins the kernel that stands before the first of them that needs its result, as ordering and fusion arrange it
+// (passes/lower). Longer than 500 lines: one class, whose parts all read the same times of ops and values.
 
-#include "passes/layout/redistribute/price.h"
+#include "passes/layout/redistribute/estimate.h"
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/aliases.h"
@@ -82,21 +82,21 @@ public:
     }
   }
 
-  ProgramPrice run() {
+  ProgramEstimate run() {
     findTimes();
     findKernels();
     findComputedAgain();
     findReaders();
-    ProgramPrice price;
+    ProgramEstimate estimate;
     for (const LocalOp &op : program.ops) {
-      price.bytesSent += op.bytes;
-      price.sendPs += op.timePs;
+      estimate.bytesSent += op.bytes;
+      estimate.sendPs += op.timePs;
     }
     std::vector<Work> works = listWorks();
-    price.computePs = sumOf(works);
-    addExposed(works, price);
-    price.peakBytes = peakBytes();
-    return price;
+    estimate.computePs = sumOf(works);
+    addExposed(works, estimate);
+    estimate.peakBytes = peakBytes();
+    return estimate;
   }
 
   std::vector<OpTraffic> traffic() {
@@ -432,31 +432,31 @@ private:
   }
 
   // Adds how much longer the program takes than its computing, when collectives run beside it where they can and that is faster.
-  void addExposed(const std::vector<Work> &works, ProgramPrice &price) const {
+  void addExposed(const std::vector<Work> &works, ProgramEstimate &estimate) const {
     bool movesBeside = llvm::any_of(program.ops, [](const LocalOp &op) { return op.movesBeside; });
     dist::OverlapSchedule schedule;
-    price.exposedPs = price.sendPs;
-    if (movesBeside && price.computePs <= dist::kMostTimePs) {
-      schedule = dist::scheduleOverlap(pricedOps(works));
-      price.exposedPs = std::min(price.sendPs, schedule.timePs - price.computePs);
+    estimate.exposedPs = estimate.sendPs;
+    if (movesBeside && estimate.computePs <= dist::kMostTimePs) {
+      schedule = dist::scheduleOverlap(costedOps(works));
+      estimate.exposedPs = std::min(estimate.sendPs, schedule.timePs - estimate.computePs);
     }
     for (size_t op = 0; op < program.ops.size(); ++op) {
       if (isSent(op)) {
         const int64_t timePs = program.ops[op].timePs;
-        SendPrice &kind = price.sends[*program.ops[op].kind];
+        SendEstimate &kind = estimate.sends[*program.ops[op].kind];
         kind.count += 1;
         kind.sendPs += timePs;
-        kind.exposedPs += price.exposedPs < price.sendPs ? std::max<int64_t>(0, timePs - schedule.hiddenPs[workOf[op]]) : timePs;
+        kind.exposedPs += estimate.exposedPs < estimate.sendPs ? std::max<int64_t>(0, timePs - schedule.hiddenPs[workOf[op]]) : timePs;
       }
     }
   }
 
   // Returns the calls and kernels in their order, with what each needs.
-  std::vector<dist::PricedOp> pricedOps(const std::vector<Work> &works) const {
-    std::vector<dist::PricedOp> priced(works.size());
+  std::vector<dist::CostedOp> costedOps(const std::vector<Work> &works) const {
+    std::vector<dist::CostedOp> estimated(works.size());
     llvm::DenseMap<Attribute, SmallVector<unsigned>> readersOf; // of variables
     for (size_t op = 0; op < program.ops.size(); ++op) {
-      dist::PricedOp &here = priced[workOf[op]];
+      dist::CostedOp &here = estimated[workOf[op]];
       const LocalOp &local = program.ops[op];
       for (unsigned operand : local.operands) {
         std::optional<unsigned> maker = program.makers[operand];
@@ -480,13 +480,13 @@ private:
         }
       }
     }
-    for (auto [number, op] : llvm::enumerate(priced)) {
+    for (auto [number, op] : llvm::enumerate(estimated)) {
       op.timePs = sum(op.timePs, works[number].timePs);
       llvm::sort(op.needs);
       op.needs.erase(llvm::unique(op.needs), op.needs.end());
       llvm::erase_if(op.needs, [&, number = number](unsigned need) { return need >= number; });
     }
-    return priced;
+    return estimated;
   }
 
   // Whether what an op makes may take the place of an operand that dies: element by element, or by the collective.
@@ -535,7 +535,7 @@ private:
 
 } // namespace
 
-ProgramPrice priceProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs) {
+ProgramEstimate estimateProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs) {
   return Pricing(program, rates, handOverPs).run();
 }
 

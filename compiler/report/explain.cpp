@@ -297,12 +297,12 @@ private:
   void writeWhole() {
     std::vector<std::vector<std::string>> rows;
     for (const VariableFact &variable : report.variables) {
-      if (!variable.whole.empty()) {
-        rows.push_back({variable.name, variable.whole});
+      if (!variable.replicated.empty()) {
+        rows.push_back({variable.name, variable.replicated});
       }
     }
     if (!rows.empty()) {
-      text += "\nparameters that optimizer_parallel leaves whole\n" + tableText(rows);
+      text += "\nparameters that optimizer_parallel leaves replicated\n" + tableText(rows);
     }
   }
 

@@ -169,7 +169,7 @@ VariableFact makeVariable(nn::VariableOp op) {
   fact.bytes = static_cast<int64_t>(byteSize(local));
   fact.origin = originText(op->getAttrOfType<ArrayAttr>(dist::kOriginAttr));
   fact.owner = dist::getOwner(op);
-  fact.whole = wholeText(op->getAttrOfType<dist::WholeAttr>(dist::kWholeAttr));
+  fact.replicated = replicatedText(op->getAttrOfType<dist::ReplicatedAttr>(dist::kReplicatedAttr));
   return fact;
 }
 

@@ -80,7 +80,7 @@ struct VariableFact {
   int64_t fusionId = 0;              // 0: its gradient is never fused with others
   int64_t bytes = 0;                 // on a device
   std::string origin;                // the rule that split it; empty when none did
-  std::string whole;                 // why optimizer parallelism leaves it whole; empty when it does not
+  std::string replicated;            // why optimizer parallelism leaves it replicated; empty when it does not
   std::optional<int64_t> owner;      // the one device that keeps it; nothing: all do
 };
 

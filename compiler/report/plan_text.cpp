@@ -206,8 +206,8 @@ private:
     line("parameters",
          formatv("{0}, {1}, {2} a device", counted(count, "tensor"), counted(elements, "element"), bytesText(bytesOf[exec::Role::Variable]))
              .str());
-    line("layouts", formatv("inputs {0}; parameters: {1} whole on every device, {2} split",
-                            inputs.empty() ? "none" : llvm::join(inputs, ", "), count - split, split)
+    line("layouts", formatv("inputs {0}; parameters: {1} replicated, {2} sharded", inputs.empty() ? "none" : llvm::join(inputs, ", "),
+                            count - split, split)
                         .str());
   }
 

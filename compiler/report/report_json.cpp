@@ -107,8 +107,8 @@ void writeVariable(OStream &out, const VariableFact &variable) {
   out.attribute("fusion_id", variable.fusionId);
   out.attribute("bytes", variable.bytes);
   out.attribute("origin", jsonText(variable.origin));
-  if (!variable.whole.empty()) {
-    out.attribute("whole", variable.whole);
+  if (!variable.replicated.empty()) {
+    out.attribute("replicated", variable.replicated);
   }
   if (variable.owner) {
     out.attribute("owner", *variable.owner);

@@ -109,20 +109,20 @@ std::string originText(ArrayAttr origins) {
   return llvm::join(texts, "; ");
 }
 
-std::string wholeText(dist::WholeAttr whole) {
-  if (!whole) {
+std::string replicatedText(dist::ReplicatedAttr replicated) {
+  if (!replicated) {
     return "";
   }
-  switch (whole.getReason()) {
-  case dist::WholeReason::BelowThreshold: {
-    const auto [bytes, threshold] = comparedBytes(whole.getBytes(), whole.getThreshold());
+  switch (replicated.getReason()) {
+  case dist::ReplicatedReason::BelowThreshold: {
+    const auto [bytes, threshold] = comparedBytes(replicated.getBytes(), replicated.getThreshold());
     return bytes + " on a device, below the threshold of " + threshold;
   }
-  case dist::WholeReason::OptedOut:
+  case dist::ReplicatedReason::OptedOut:
     return "a rule sets optimizer_parallel: false";
-  case dist::WholeReason::NothingRepeated:
-    return "no devices repeat it";
-  case dist::WholeReason::TooFewElements:
+  case dist::ReplicatedReason::NothingReplicated:
+    return "no devices replicate it";
+  case dist::ReplicatedReason::TooFewElements:
     return "it is a single element on each device";
   }
   llvm_unreachable("unknown reason");

@@ -31,8 +31,8 @@ std::vector<std::string> causeTexts(exec::CollectiveOp op);
 //   dp: batch; tp: rule "fc1.weight" (job.txtpb:14), along ...      its axes come from several places
 std::string originText(mlir::ArrayAttr origins);
 
-// Why optimizer parallelism leaves a parameter whole: "2.0 KB on a device, below the threshold of 65.5 KB"; "" when it is null.
-std::string wholeText(dist::WholeAttr whole);
+// Why optimizer parallelism leaves a parameter replicated: "2.0 KB on a device, below the threshold of 65.5 KB"; "" when it is null.
+std::string replicatedText(dist::ReplicatedAttr replicated);
 
 } // namespace ashlar::report
 

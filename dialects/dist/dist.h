@@ -67,8 +67,8 @@ inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "dist.operand_layouts
 // the op computes in the layouts it carries, and no pass moves it or puts others in its place; equal ones are merged (unit).
 inline constexpr llvm::StringLiteral kExplicitAttr = "dist.explicit";
 
-// Attribute of parameters that optimizer parallelism leaves whole: why (WholeAttr).
-inline constexpr llvm::StringLiteral kWholeAttr = "dist.whole";
+// Attribute of parameters that optimizer parallelism leaves replicated: why (ReplicatedAttr).
+inline constexpr llvm::StringLiteral kReplicatedAttr = "dist.replicated";
 
 // Attribute of an nn.read in the backward phase of a parameter that is gathered again there: not merged with the reads of the forward phase
 // (unit).

@@ -171,15 +171,15 @@ def Dist_EndAttr : Dist_Attr<"End", "end"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
-def Dist_WholeAttr : Dist_Attr<"Whole", "whole"> {
+def Dist_ReplicatedAttr : Dist_Attr<"Replicated", "replicated"> {
   let summary = "Why optimizer parallelism leaves a parameter replicated";
   let description = [{
     On trained variables that are not sharded further. `bytes`: bytes of the parameter on a device; `threshold`: number of bytes from which
     on a parameter is sharded.
 
-        #dist.whole<reason = below_threshold, bytes = 80, threshold = 65536>
+        #dist.replicated<reason = below_threshold, bytes = 80, threshold = 65536>
   }];
-  let parameters = (ins EnumParameter<Dist_WholeReason>:$reason, "int64_t":$bytes, "int64_t":$threshold);
+  let parameters = (ins EnumParameter<Dist_ReplicatedReason>:$reason, "int64_t":$bytes, "int64_t":$threshold);
   let assemblyFormat = "`<` struct(params) `>`";
 }
 

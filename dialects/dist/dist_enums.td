@@ -15,9 +15,9 @@ def Dist_EndKind : I32EnumAttr<"EndKind", "producer or consumer of a tensor", [
   let genSpecializedAttr = 0;
 }
 
-def Dist_WholeReason : I32EnumAttr<"WholeReason", "why optimizer parallelism leaves a parameter replicated", [
+def Dist_ReplicatedReason : I32EnumAttr<"ReplicatedReason", "why optimizer parallelism leaves a parameter replicated", [
   I32EnumAttrCase<"BelowThreshold", 0, "below_threshold">, I32EnumAttrCase<"OptedOut", 1, "opted_out">,
-  I32EnumAttrCase<"NothingRepeated", 2, "nothing_repeated">, I32EnumAttrCase<"TooFewElements", 3, "too_few_elements">]> {
+  I32EnumAttrCase<"NothingReplicated", 2, "nothing_replicated">, I32EnumAttrCase<"TooFewElements", 3, "too_few_elements">]> {
   let cppNamespace = "::ashlar::dist";
   let genSpecializedAttr = 0;
 }

@@ -100,7 +100,7 @@ def SplitOptimizerPass : Pass<"ashlar-split-optimizer", "::mlir::ModuleOp"> {
     `shard-size` shards it over groups of that many neighbours, for which mesh axes may be cut, and replicates it over the groups: then the
     shards of its gradient are summed over the groups.
 
-    Needs: ashlar-propagate-layouts. Leaves: layouts everywhere; `dist.whole`, with the reason, on each trained parameter that is not sharded.
+    Needs: ashlar-propagate-layouts. Leaves: layouts everywhere; `dist.replicated`, with the reason, on each trained parameter that is not sharded.
   }];
   let options = [
     Option<"level", "level", "int64_t", /*default=*/"1", "1: optimizer state, 2: and accumulated gradients, 3: and parameters">,

@@ -31,7 +31,7 @@ struct Parameter {
   int64_t owner = 0;
 };
 
-bool isWhole(nn::VariableOp variable) {
+bool isReplicated(nn::VariableOp variable) {
   auto layout = variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
   return !layout || !layout.getLayout().isSplit();
 }
@@ -50,7 +50,7 @@ std::vector<Parameter> findTrained(ModuleOp module) {
   }
   for (auto variable : module.getOps<nn::VariableOp>()) {
     auto found = variable.getStateOf() ? indices.find(*variable.getStateOf()) : indices.end();
-    if (found != indices.end() && isWhole(variable)) {
+    if (found != indices.end() && isReplicated(variable)) {
       parameters[found->second].states.push_back(variable);
       parameters[found->second].stateBytes += byteSize(variable.getTensorType());
     }
@@ -186,7 +186,7 @@ struct GroupWeights : impl::GroupWeightsPassBase<GroupWeights> {
              << std::max<int64_t>(count, 1) << ", or leave optimizer_parallel out";
     }
     for (const Parameter &parameter : parameters) {
-      if (nn::VariableOp variable = parameter.variable; !isWhole(variable)) {
+      if (nn::VariableOp variable = parameter.variable; !isReplicated(variable)) {
         return variable.emitOpError("is sharded, but parameter ownership gives whole parameters to owners");
       }
     }

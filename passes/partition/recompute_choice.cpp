@@ -91,7 +91,7 @@ RecomputePoint solve(const std::vector<RecomputeNode> &nodes, double psPerByte) 
   std::vector<bool> side = flow.cut(source, sink);
   RecomputePoint point;
   for (unsigned i = 0; i < count; ++i) {
-    point.isRepeated.push_back(side[2 * i + 1]);
+    point.isRecomputed.push_back(side[2 * i + 1]);
     point.timePs += side[2 * i + 1] ? nodes[i].timePs : 0;
     point.keptBytes += side[2 * i] && !side[2 * i + 1] && !nodes[i].isKept ? nodes[i].bytes : 0;
   }

@@ -23,7 +23,7 @@ struct RecomputeNode {
 
 // A choice: the bytes that it keeps, and its time.
 struct RecomputePoint {
-  std::vector<bool> isRepeated; // by node
+  std::vector<bool> isRecomputed; // by node
   int64_t keptBytes = 0;
   int64_t timePs = 0;
 

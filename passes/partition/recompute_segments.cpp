@@ -268,8 +268,8 @@ int64_t addSegmentsByCost(func::FuncOp step, const nn::Phases &phases, const dis
   }
   for (auto [number, module] : llvm::enumerate(modules)) {
     const RecomputePoint &point = (*choices[number])[reached[number]];
-    for (size_t i = 0; i < point.isRepeated.size(); ++i) {
-      if (point.isRepeated[i]) {
+    for (size_t i = 0; i < point.isRecomputed.size(); ++i) {
+      if (point.isRecomputed[i]) {
         segments[module.second[i]] = ForwardOps::segmentOf(module.first, module.second[i]);
       }
     }

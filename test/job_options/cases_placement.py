@@ -424,7 +424,7 @@ def optimizer_parallel(bench):
         expect(local_of(report, "w.momentum"), of_state, f"{text}: piece of its state")
         sent = sorted(entry for entry in collectives_of(report) if entry[2] != "f32")  # but for the loss
         expect(sent, sorted(collectives), f"{text}: collectives")
-        expect([v.get("whole") for v in report["variables"] if v["name"] == "w"], [whole], f"{text}: why w stays whole")
+        expect([v.get("replicated") for v in report["variables"] if v["name"] == "w"], [whole], f"{text}: why w stays whole")
         expect(bench.train(job(text), ranks=4).losses, losses, f"{text}: losses")
     scattered = [("reduce_scatter", "dp", "16x16xf32")]
     gathered = [("all_gather", "dp", "4x16xf32")]

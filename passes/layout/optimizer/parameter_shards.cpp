@@ -114,13 +114,13 @@ private:
 
   static Layout layoutOf(nn::VariableOp variable) { return variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr).getLayout(); }
 
-  // Returns the attribute that says why the parameter stays whole.
-  dist::WholeAttr makeWhole(nn::VariableOp variable, dist::WholeReason reason) {
+  // Returns the attribute that records why the parameter stays replicated.
+  dist::ReplicatedAttr makeReplicated(nn::VariableOp variable, dist::ReplicatedReason reason) {
     RankedTensorType local = dist::localType(mesh, variable.getTensorType(), layoutOf(variable));
-    return dist::WholeAttr::get(module.getContext(), reason, static_cast<int64_t>(byteSize(local)), request.threshold);
+    return dist::ReplicatedAttr::get(module.getContext(), reason, static_cast<int64_t>(byteSize(local)), request.threshold);
   }
 
-  // Chooses the axes, or parts of them, that split a parameter further: none, with the reason, when it stays whole.
+  // Chooses the axes, or parts of them, that split a parameter further: none, with the reason, when it stays replicated.
   LogicalResult chooseGroup(ParameterShard &shard, SmallVector<AxisPart> &group) {
     nn::VariableOp variable = shard.variable;
     Layout layout = layoutOf(variable);
@@ -129,11 +129,11 @@ private:
     auto asked = variable->getAttrOfType<BoolAttr>(dist::kOptimizerParallelAttr);
     bool isLarge = static_cast<int64_t>(byteSize(dist::localType(mesh, variable.getTensorType(), layout))) >= request.threshold;
     if (asked ? !asked.getValue() : !isLarge) {
-      shard.whole = makeWhole(variable, asked ? dist::WholeReason::OptedOut : dist::WholeReason::BelowThreshold);
+      shard.replicated = makeReplicated(variable, asked ? dist::ReplicatedReason::OptedOut : dist::ReplicatedReason::BelowThreshold);
       return success();
     }
     if (repeated.empty()) {
-      shard.whole = makeWhole(variable, dist::WholeReason::NothingRepeated);
+      shard.replicated = makeReplicated(variable, dist::ReplicatedReason::NothingReplicated);
       return success();
     }
     if (request.shardSize < 0) {
@@ -168,9 +168,9 @@ private:
     nn::VariableOp variable = shard.variable;
     MeshAttr refined = dist::findMesh(module).getMesh();
     shard.layout = splitFurther(refined, variable.getTensorType(), layoutOf(variable), axes, shard.axes);
-    if (!shard.whole && shard.axes.empty()) {
+    if (!shard.replicated && shard.axes.empty()) {
       mesh = refined;
-      shard.whole = makeWhole(variable, dist::WholeReason::TooFewElements);
+      shard.replicated = makeReplicated(variable, dist::ReplicatedReason::TooFewElements);
     }
   }
 

@@ -21,9 +21,9 @@ struct ShardingRequest {
 // A trained parameter.
 struct ParameterShard {
   nn::VariableOp variable;
-  dist::Layout layout;        // of its state and update: the parameter's layout, sharded further
-  dist::AxisList axes;        // by which it is split further
-  dist::WholeAttr whole = {}; // why it is not; null when it is
+  dist::Layout layout;                  // of its state and update: the parameter's layout, sharded further
+  dist::AxisList axes;                  // by which it is split further
+  dist::ReplicatedAttr replicated = {}; // why it is not; null when it is
 };
 
 // Returns the layout sharded further over `axes`: all in the dim, or else in the dims, where a device holds least; `taken` are the axes

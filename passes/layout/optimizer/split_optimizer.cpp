@@ -63,7 +63,7 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
   }
 
   // Returns the variables in which a step that updates later adds up its gradients; those of level 1 are whole, and so are the gradients.
-  llvm::StringSet<> findWholeSums() {
+  llvm::StringSet<> findReplicatedSums() {
     llvm::StringSet<> sums;
     auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
     if (level == 1 && step && getOperation().lookupSymbol(nn::kUpdate)) {
@@ -76,22 +76,22 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
 
   // Gives the gradients of parameters, and their state, the layouts of their shards.
   void splitState(ArrayRef<ParameterShard> shards) {
-    llvm::StringSet<> wholeSums = findWholeSums();
+    llvm::StringSet<> replicatedSums = findReplicatedSums();
     llvm::StringMap<const ParameterShard *> split;
     for (const ParameterShard &shard : shards) {
-      if (!shard.whole) {
+      if (!shard.replicated) {
         split[nn::VariableOp(shard.variable).getSymName()] = &shard;
       }
     }
     for (auto variable : getOperation().getOps<nn::VariableOp>()) {
       const ParameterShard *shard = variable.getStateOf() ? split.lookup(*variable.getStateOf()) : nullptr;
-      bool isWhole = wholeSums.contains(variable.getSymName());
-      if (shard && !isWhole && variable.getTensorType().getShape() == nn::VariableOp(shard->variable).getTensorType().getShape()) {
+      bool isReplicated = replicatedSums.contains(variable.getSymName());
+      if (shard && !isReplicated && variable.getTensorType().getShape() == nn::VariableOp(shard->variable).getTensorType().getShape()) {
         store(variable, *shard);
       }
     }
     getOperation().walk([&](nn::GradientOp gradient) {
-      const ParameterShard *shard = wholeSums.empty() ? split.lookup(gradient.getVariable()) : nullptr;
+      const ParameterShard *shard = replicatedSums.empty() ? split.lookup(gradient.getVariable()) : nullptr;
       if (shard) {
         Builder builder(&getContext());
         auto origins = gradient->getAttrOfType<ArrayAttr>(dist::kOriginsAttr);
@@ -109,7 +109,7 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
     StoredLayouts stored;
     for (const ParameterShard &shard : shards) {
       nn::VariableOp variable = shard.variable;
-      if (!shard.whole && (level == 3 || masterCopies.contains(variable.getSymName()))) {
+      if (!shard.replicated && (level == 3 || masterCopies.contains(variable.getSymName()))) {
         store(variable, shard);
         stored[variable.getSymName()] = dist::LayoutAttr::get(&getContext(), shard.layout);
       }
@@ -154,8 +154,8 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
       return signalPassFailure();
     }
     for (const ParameterShard &shard : *shards) {
-      if (shard.whole) {
-        nn::VariableOp(shard.variable)->setAttr(dist::kWholeAttr, shard.whole);
+      if (shard.replicated) {
+        nn::VariableOp(shard.variable)->setAttr(dist::kReplicatedAttr, shard.replicated);
       }
     }
     splitState(*shards);

@@ -92,14 +92,14 @@ bool holdsBucket(const Peak &peak) {
 }
 
 // Whether every device holds all of most bytes of the tensors that `chosen` picks.
-template <typename Chosen> bool holdsWhole(const TensorTable &tensors, Chosen chosen) {
-  int64_t whole = 0, all = 0;
+template <typename Chosen> bool holdsReplicated(const TensorTable &tensors, Chosen chosen) {
+  int64_t replicated = 0, all = 0;
   for (const NamedTensor &tensor : llvm::make_filter_range(tensors.tensors(), chosen)) {
-    bool isWhole = llvm::all_of(tensor.splits, [](ArrayRef<int64_t> axes) { return axes.empty(); });
-    whole += isWhole ? byteSize(tensor.type) : 0;
+    bool isReplicated = llvm::all_of(tensor.splits, [](ArrayRef<int64_t> axes) { return axes.empty(); });
+    replicated += isReplicated ? byteSize(tensor.type) : 0;
     all += byteSize(tensor.type);
   }
-  return 2 * whole > all;
+  return 2 * replicated > all;
 }
 
 // Whether collectives of the program run beside others, and so hold what they read and write for longer.
@@ -129,9 +129,9 @@ std::string remediesFor(const Peak &peak, const TensorTable &tensors, ArrayRef<P
   if (!hasProgram(nn::kTrainStep)) {
     return remedies.size() == 1 ? remedies[0].str() : llvm::join(remedies, ", or ");
   }
-  if (hasMesh && holdsWhole(tensors, [](const NamedTensor &tensor) { return tensor.stateOf != nullptr; })) {
+  if (hasMesh && holdsReplicated(tensors, [](const NamedTensor &tensor) { return tensor.stateOf != nullptr; })) {
     remedies.push_back("optimizer_parallel of level 1, since every device holds all of the state");
-  } else if (hasMesh && holdsWhole(tensors, [](const NamedTensor &tensor) { return tensor.role == exec::Role::Variable; })) {
+  } else if (hasMesh && holdsReplicated(tensors, [](const NamedTensor &tensor) { return tensor.role == exec::Role::Variable; })) {
     remedies.push_back("optimizer_parallel of level 3, since every device holds all of the parameters");
   }
   if (!hasProgram(nn::kUpdate)) {

@@ -14,7 +14,7 @@ nn.variable @w.momentum state_of @w : tensor<16x8xf32> {dist.layout = #dist.layo
 // A state that is not shaped as its parameter is not split with it.
 // CHECK: nn.variable @w.count state_of @w : tensor<f32> {dist.layout = #dist.layout<[]>}
 nn.variable @w.count state_of @w : tensor<f32> {dist.layout = #dist.layout<[]>}
-// CHECK: nn.variable @b trainable : tensor<127xf32> {dist.layout = #dist.layout<[{}]>, dist.whole = #dist.whole<reason = below_threshold, bytes = 508, threshold = 512>}
+// CHECK: nn.variable @b trainable : tensor<127xf32> {dist.layout = #dist.layout<[{}]>, dist.replicated = #dist.replicated<reason = below_threshold, bytes = 508, threshold = 512>}
 nn.variable @b trainable : tensor<127xf32> {dist.layout = #dist.layout<[{}]>}
 
 // CHECK-LABEL: func.func @train_step
@@ -83,11 +83,11 @@ nn.variable @square.state state_of @square : tensor<6x4x6xf32> {dist.layout = #d
 // CHECK: @asked.state state_of @asked : {{.*}} {dist.layout = #dist.layout<[{"dp", "tp"}]>
 nn.variable @asked trainable : tensor<10xf32> {dist.layout = #dist.layout<[{}]>, dist.optimizer_parallel = true}
 nn.variable @asked.state state_of @asked : tensor<10xf32> {dist.layout = #dist.layout<[{}]>}
-// CHECK: @declined trainable : {{.*}}dist.whole = #dist.whole<reason = opted_out, bytes = 4096, threshold = 512>
+// CHECK: @declined trainable : {{.*}}dist.replicated = #dist.replicated<reason = opted_out, bytes = 4096, threshold = 512>
 nn.variable @declined trainable : tensor<1024xf32> {dist.layout = #dist.layout<[{}]>, dist.optimizer_parallel = false}
-// CHECK: @used_up trainable : {{.*}}dist.whole = #dist.whole<reason = nothing_repeated, bytes = 512, threshold = 512>
+// CHECK: @used_up trainable : {{.*}}dist.replicated = #dist.replicated<reason = nothing_replicated, bytes = 512, threshold = 512>
 nn.variable @used_up trainable : tensor<1024xf32> {dist.layout = #dist.layout<[{"dp", "tp"}]>}
-// CHECK: @scalar trainable : {{.*}}dist.whole = #dist.whole<reason = too_few_elements, bytes = 4, threshold = 512>
+// CHECK: @scalar trainable : {{.*}}dist.replicated = #dist.replicated<reason = too_few_elements, bytes = 4, threshold = 512>
 nn.variable @scalar trainable : tensor<f32> {dist.layout = #dist.layout<[]>, dist.optimizer_parallel = true}
 // CHECK-LABEL: func.func @train_step
 func.func @train_step(%rows: tensor<64x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>},

@@ -20,7 +20,7 @@ namespace {
 std::optional<RecomputePoint> evaluate(const std::vector<RecomputeNode> &nodes, const std::vector<bool> &repeated) {
   std::vector<bool> isNeeded(nodes.size());
   RecomputePoint point;
-  point.isRepeated.resize(nodes.size());
+  point.isRecomputed.resize(nodes.size());
   for (size_t i = nodes.size(); i-- > 0;) { // operands are earlier nodes
     if (!nodes[i].isNeeded && !isNeeded[i]) {
       continue;
@@ -32,7 +32,7 @@ std::optional<RecomputePoint> evaluate(const std::vector<RecomputeNode> &nodes, 
     if (!nodes[i].mayRepeat) {
       return std::nullopt;
     }
-    point.isRepeated[i] = true;
+    point.isRecomputed[i] = true;
     point.timePs += nodes[i].timePs;
     for (unsigned operand : nodes[i].operands) {
       isNeeded[operand] = true;
@@ -105,9 +105,9 @@ std::vector<RecomputeNode> randomNodes(std::mt19937_64 &random) {
 TEST_CASE("recompute choice: the example of the header", "[partition]") {
   auto points = recomputeChoices({node(8, 10, true), node(8, 1, true, {0})});
   CHECK(bytesAndTimes(points) == std::vector<std::pair<int64_t, int64_t>>{{16, 0}, {8, 1}, {0, 11}});
-  CHECK(points[0].isRepeated == std::vector<bool>{false, false});
-  CHECK(points[1].isRepeated == std::vector<bool>{false, true});
-  CHECK(points[2].isRepeated == std::vector<bool>{true, true});
+  CHECK(points[0].isRecomputed == std::vector<bool>{false, false});
+  CHECK(points[1].isRecomputed == std::vector<bool>{false, true});
+  CHECK(points[2].isRecomputed == std::vector<bool>{true, true});
 }
 
 TEST_CASE("recompute choice: what is there anyway costs nothing, what must not be repeated is kept", "[partition]") {
@@ -142,9 +142,9 @@ TEST_CASE("recompute choice: the cheapest of all choices for any cost of a byte"
     INFO("round " << round);
     REQUIRE_FALSE(found.empty());
     for (const RecomputePoint &point : found) {
-      std::optional<RecomputePoint> same = evaluate(nodes, point.isRepeated); // it is the choice that it says it is
+      std::optional<RecomputePoint> same = evaluate(nodes, point.isRecomputed); // it is the choice that it says it is
       REQUIRE(same);
-      REQUIRE(same->isRepeated == point.isRepeated);
+      REQUIRE(same->isRecomputed == point.isRecomputed);
       REQUIRE(*same == point);
     }
     for (size_t i = 1; i < found.size(); ++i) {

@@ -309,7 +309,7 @@ TEST_CASE("plan: each subject has its line", "[plan][report]") {
   report::PlanFacts parts{"model", "", /*globalBatch=*/24, "", "", /*accumulate=*/3};
   CHECK_THAT(report::planText(variant, parts), Contains("batch        24 samples in 3 micro-batches of 8, 4 a device"));
   CHECK_THAT(text, Contains("parameters   1 tensor, 96 elements, 64 B a device"));
-  CHECK_THAT(text, Contains("inputs mask[dp]; parameters: 0 whole on every device, 1 split"));
+  CHECK_THAT(text, Contains("inputs mask[dp]; parameters: 0 replicated, 1 sharded"));
   CHECK_THAT(text, Contains("optimizer    sgd\n"));
   // 5/6 of 48 bytes.
   CHECK_THAT(text, Contains("1 all_to_all a step, 40 B sent by each device: gradient of w"));

@@ -60,7 +60,7 @@ public:
     addBatches();
     addWorkspace();
     if (traits.meetsInSharedMemory) {
-      add("synchronization buffers", meetingBytes(stage ? stage.getCount() : 1));
+      add("synchronization buffers", syncBufferBytes(stage ? stage.getCount() : 1));
     }
     return std::move(use);
   }
@@ -150,7 +150,7 @@ private:
   }
 
   // The pages in which ranks meet, those of one of them.
-  uint64_t meetingBytes(int64_t stages) {
+  uint64_t syncBufferBytes(int64_t stages) {
     std::set<std::set<std::string>> sets;
     module.walk([&](dist::CollectiveOpInterface op) {
       std::set<std::string> axes;

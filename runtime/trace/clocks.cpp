@@ -17,7 +17,7 @@ constexpr size_t kMeetings = 32;
 
 } // namespace
 
-ClockOffset compareClocks(const Meeting *mine, const Meeting *other, size_t count) {
+ClockOffset compareClocks(const ClockMeeting *mine, const ClockMeeting *other, size_t count) {
   int64_t least = INT64_MIN, most = INT64_MAX;
   for (size_t i = 0; i < count; ++i) {
     least = std::max(least, mine[i].entered - other[i].left);
@@ -34,16 +34,16 @@ Status compareClocks(Communicator &communicator, std::vector<ClockOffset> &offse
   if (std::all_of(hosts.begin(), hosts.end(), [&](int host) { return host == hosts[0]; })) {
     return Status();
   }
-  using Meetings = std::array<Meeting, kMeetings>;
-  static_assert(sizeof(Meetings) <= kLargestGather);
-  Meetings mine;
+  using ClockMeetings = std::array<ClockMeeting, kMeetings>;
+  static_assert(sizeof(ClockMeetings) <= kLargestGather);
+  ClockMeetings mine;
   std::vector<char> nothing(processes);
-  for (Meeting &meeting : mine) {
+  for (ClockMeeting &meeting : mine) {
     meeting.entered = nanoseconds();
     ASHLAR_RETURN_IF_ERROR(communicator.allGather("", /*bytes=*/1, nothing.data()));
     meeting.left = nanoseconds();
   }
-  std::vector<Meetings> all(processes);
+  std::vector<ClockMeetings> all(processes);
   ASHLAR_RETURN_IF_ERROR(communicator.allGather(&mine, sizeof(mine), all.data()));
   for (size_t rank = 0; rank < processes; ++rank) {
     const auto first = static_cast<size_t>(std::find(hosts.begin(), hosts.end(), hosts[rank]) - hosts.begin());

@@ -14,7 +14,7 @@
 namespace ashlar::rt {
 
 // One meeting, on the clock of the rank.
-struct Meeting {
+struct ClockMeeting {
   int64_t entered, left;
 };
 
@@ -26,7 +26,7 @@ struct ClockOffset {
 // Returns the offset of the clock of `mine` from the clock of `other`, by the same `count` > 0 meetings. Each side enters a meeting before
 // the other leaves it, so mine.entered - other.left <= offset <= mine.left - other.entered: the bounds of all meetings together. Example: I
 // enter at 100 and leave at 130, the other at 10 and 20 -> 80 <= offset <= 120.
-ClockOffset compareClocks(const Meeting *mine, const Meeting *other, size_t count);
+ClockOffset compareClocks(const ClockMeeting *mine, const ClockMeeting *other, size_t count);
 
 // Compares the clocks of all ranks with rank 0's, by rank: once a host. Every process calls it.
 Status compareClocks(Communicator &communicator, std::vector<ClockOffset> &offsets);

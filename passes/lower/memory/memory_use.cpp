@@ -40,7 +40,7 @@ public:
     use.threadBytes = traits.fixedWorkspace ? 0 : workspace;
     add("ordered weights", orderedBytes());
     if (traits.meetsInSharedMemory) {
-      add("synchronization buffers", meetingBytes());
+      add("synchronization buffers", syncBufferBytes());
       add("messages between hosts", stagingBytes());
     } else {
       add("messages", receivedBytes());
@@ -164,7 +164,7 @@ private:
   }
 
   // This process' share of what the ranks of a host wait for each other in.
-  uint64_t meetingBytes() {
+  uint64_t syncBufferBytes() {
     std::set<std::vector<int64_t>> sets;
     variant.getBody().walk([&](exec::CollectiveOp op) {
       std::vector<int64_t> axes(op.getAxes().begin(), op.getAxes().end());

@@ -129,22 +129,22 @@ Status Job::findHosts() {
   return Status();
 }
 
-Meeting Job::meeting() const {
+Rendezvous Job::rendezvous() const {
   // The precondition key is drawn at random by every mpirun.
   std::string job = environment("PMIX_NAMESPACE") + "/" + environment("OMPI_MCA_orte_precondition_transports") + "/" +
                     environment("OMPI_MCA_orte_hnp_uri");
   int host = place.hostOfProcess[static_cast<size_t>(place.rank)];
-  Meeting meeting;
-  meeting.name = fmt::format("ashlar-{:016x}-{}-{}", hashText(job), host, connections);
-  meeting.token = hashText(job + "/" + meeting.name); // another hash than the one in the name, which everybody can see
+  Rendezvous rendezvous;
+  rendezvous.name = fmt::format("ashlar-{:016x}-{}-{}", hashText(job), host, connections);
+  rendezvous.token = hashText(job + "/" + rendezvous.name); // another hash than the one in the name, which everybody can see
   for (int process = 0; process < place.processes; ++process) {
     if (place.hostOfProcess[static_cast<size_t>(process)] == host) {
-      meeting.ranks.push_back(process);
+      rendezvous.ranks.push_back(process);
     }
   }
-  meeting.self = static_cast<size_t>(place.indexOnHost(place.rank));
-  meeting.patience = patienceSeconds();
-  return meeting;
+  rendezvous.self = static_cast<size_t>(place.indexOnHost(place.rank));
+  rendezvous.patience = patienceSeconds();
+  return rendezvous;
 }
 
 Status Job::createWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window) {
@@ -160,7 +160,7 @@ Status Job::createWindow(const WindowShape &shape, const ProgramIdentity &progra
   if (shape.processes == 1) {
     return Status();
   }
-  Status offered = offerDescriptor(meeting(), window->mapping().file());
+  Status offered = offerDescriptor(rendezvous(), window->mapping().file());
   if (!offered.ok()) { // those that have the memory already wait in it
     header.aborted.store(kGaveUp);
   }
@@ -169,7 +169,7 @@ Status Job::createWindow(const WindowShape &shape, const ProgramIdentity &progra
 
 Status Job::joinWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window) {
   int file = -1;
-  const Meeting others = meeting();
+  const Rendezvous others = rendezvous();
   ASHLAR_RETURN_IF_ERROR(receiveDescriptor(others, file));
   // The header first: a rank of another program would expect another size.
   Mapping control;

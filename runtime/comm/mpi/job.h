@@ -48,7 +48,7 @@ private:
   Status createWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window);
   Status joinWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window);
   Status meet(Window &window, const ProgramIdentity &program);
-  Meeting meeting() const;
+  Rendezvous rendezvous() const;
 
   Place place;
   Status environmentStatus;

@@ -120,31 +120,32 @@ bool waitReadable(int fd, double end) {
 // The side of the first rank.
 class Host {
 public:
-  Host(const Meeting &meeting, int descriptor) : meeting(meeting), descriptor(descriptor), served(meeting.ranks.size(), false) {
-    served[meeting.self] = true;
+  Host(const Rendezvous &rendezvous, int descriptor)
+      : rendezvous(rendezvous), descriptor(descriptor), served(rendezvous.ranks.size(), false) {
+    served[rendezvous.self] = true;
   }
 
   Status open() {
     sockaddr_un address;
-    socklen_t length = makeAddress(meeting.name, address);
+    socklen_t length = makeAddress(rendezvous.name, address);
     bool bound = listener.fd >= 0 && bind(listener.fd, reinterpret_cast<sockaddr *>(&address), length) == 0;
     if (!bound && errno == EADDRINUSE) {
-      return unavailable("another process has the local socket {} of rank {} of this job; start each rank once", meeting.name,
-                         meeting.ranks[meeting.self]);
+      return unavailable("another process has the local socket {} of rank {} of this job; start each rank once", rendezvous.name,
+                         rendezvous.ranks[rendezvous.self]);
     }
     if (!bound || listen(listener.fd, SOMAXCONN) != 0) {
-      return unavailable("cannot open the local socket {} for the other ranks of this host: {}", meeting.name, std::strerror(errno));
+      return unavailable("cannot open the local socket {} for the other ranks of this host: {}", rendezvous.name, std::strerror(errno));
     }
     return Status();
   }
 
   // Serves until every rank has the descriptor.
   Status serve() {
-    const double end = seconds() + meeting.patience;
+    const double end = seconds() + rendezvous.patience;
     while (std::find(served.begin(), served.end(), false) != served.end()) {
       const double now = seconds();
       if (now > end) {
-        return unavailable("{} of this host did not come up within {} s (ASHLAR_PATIENCE)", missing(), meeting.patience);
+        return unavailable("{} of this host did not come up within {} s (ASHLAR_PATIENCE)", missing(), rendezvous.patience);
       }
       std::vector<pollfd> waits = {{listener.fd, POLLIN, 0}};
       for (const Guest &guest : guests) {
@@ -187,12 +188,12 @@ private:
   Status answer(int fd) {
     Greeting greeting = {};
     if (recv(fd, &greeting, sizeof(greeting), MSG_DONTWAIT) != sizeof(greeting) || greeting.magic != kMagic ||
-        greeting.token != meeting.token) {
+        greeting.token != rendezvous.token) {
       return Status();
     }
-    const auto found = std::find(meeting.ranks.begin(), meeting.ranks.end(), greeting.rank);
-    const size_t index = static_cast<size_t>(found - meeting.ranks.begin());
-    if (found == meeting.ranks.end() || served[index]) {
+    const auto found = std::find(rendezvous.ranks.begin(), rendezvous.ranks.end(), greeting.rank);
+    const size_t index = static_cast<size_t>(found - rendezvous.ranks.begin());
+    if (found == rendezvous.ranks.end() || served[index]) {
       const Answer twice = Answer::kTwice;
       send(fd, &twice, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
       return invalid("two processes claim rank {} of this job; start each rank once", greeting.rank);
@@ -207,13 +208,13 @@ private:
     size_t count = 0;
     for (size_t i = 0; i < served.size(); ++i) {
       if (!served[i]) {
-        list += fmt::format("{}{}", ++count == 1 ? "" : ", ", meeting.ranks[i]);
+        list += fmt::format("{}{}", ++count == 1 ? "" : ", ", rendezvous.ranks[i]);
       }
     }
     return fmt::format("rank{} {}", count == 1 ? "" : "s", list);
   }
 
-  const Meeting &meeting;
+  const Rendezvous &rendezvous;
   int descriptor;
   Socket listener{openSocket()};
   std::vector<bool> served; // by index into the ranks
@@ -221,55 +222,55 @@ private:
 };
 
 // Connects to the first rank once it is there.
-Status reach(const Meeting &meeting, double end, const Socket &peer) {
+Status reach(const Rendezvous &rendezvous, double end, const Socket &peer) {
   // A process that does not accept must not hold us for ever.
   timeval patience = {1, 0};
   setsockopt(peer.fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
   sockaddr_un address;
-  socklen_t length = makeAddress(meeting.name, address);
+  socklen_t length = makeAddress(rendezvous.name, address);
   while (connect(peer.fd, reinterpret_cast<sockaddr *>(&address), length) != 0) {
     if (errno != ECONNREFUSED && errno != EINTR && errno != EAGAIN) {
-      return unavailable("cannot reach the local socket {} of rank {}: {}", meeting.name, meeting.ranks[0], std::strerror(errno));
+      return unavailable("cannot reach the local socket {} of rank {}: {}", rendezvous.name, rendezvous.ranks[0], std::strerror(errno));
     }
     if (seconds() > end) {
       return unavailable("rank {} waited {} s for rank {}, the first of this host, to come up (ASHLAR_PATIENCE)",
-                         meeting.ranks[meeting.self], meeting.patience, meeting.ranks[0]);
+                         rendezvous.ranks[rendezvous.self], rendezvous.patience, rendezvous.ranks[0]);
     }
     usleep(kRetryMicroseconds);
   }
-  return isOwnUser(peer.fd) ? Status() : unavailable("the local socket {} belongs to another user", meeting.name);
+  return isOwnUser(peer.fd) ? Status() : unavailable("the local socket {} belongs to another user", rendezvous.name);
 }
 
 } // namespace
 
-Status offerDescriptor(const Meeting &meeting, int descriptor) {
-  Host host(meeting, descriptor);
+Status offerDescriptor(const Rendezvous &rendezvous, int descriptor) {
+  Host host(rendezvous, descriptor);
   ASHLAR_RETURN_IF_ERROR(host.open());
   return host.serve();
 }
 
-Status receiveDescriptor(const Meeting &meeting, int &descriptor) {
-  const double end = seconds() + meeting.patience;
+Status receiveDescriptor(const Rendezvous &rendezvous, int &descriptor) {
+  const double end = seconds() + rendezvous.patience;
   Socket peer(openSocket());
-  ASHLAR_RETURN_IF_ERROR(reach(meeting, end, peer));
-  const Greeting greeting = {kMagic, meeting.token, meeting.ranks[meeting.self]};
+  ASHLAR_RETURN_IF_ERROR(reach(rendezvous, end, peer));
+  const Greeting greeting = {kMagic, rendezvous.token, rendezvous.ranks[rendezvous.self]};
   if (send(peer.fd, &greeting, sizeof(greeting), MSG_NOSIGNAL) != sizeof(greeting)) {
-    return unavailable("cannot greet rank {}, the first of this host: {}", meeting.ranks[0], std::strerror(errno));
+    return unavailable("cannot greet rank {}, the first of this host: {}", rendezvous.ranks[0], std::strerror(errno));
   }
   if (!waitReadable(peer.fd, end)) {
-    return unavailable("rank {}, the first of this host, shared no memory within {} s (ASHLAR_PATIENCE)", meeting.ranks[0],
-                       meeting.patience);
+    return unavailable("rank {}, the first of this host, shared no memory within {} s (ASHLAR_PATIENCE)", rendezvous.ranks[0],
+                       rendezvous.patience);
   }
   Message message;
   if (recvmsg(peer.fd, &message.header, MSG_CMSG_CLOEXEC) != 1) {
-    return unavailable("rank {}, the first of this host, ended before it shared its memory", meeting.ranks[0]);
+    return unavailable("rank {}, the first of this host, ended before it shared its memory", rendezvous.ranks[0]);
   }
   if (message.byte == static_cast<char>(Answer::kTwice)) {
     return Status(StatusCode::kAborted, "another process is this rank too"); // the first rank says so
   }
   cmsghdr *control = CMSG_FIRSTHDR(&message.header);
   if (control == nullptr || control->cmsg_type != SCM_RIGHTS) {
-    return unavailable("rank {}, the first of this host, shared no memory over {}", meeting.ranks[0], meeting.name);
+    return unavailable("rank {}, the first of this host, shared no memory over {}", rendezvous.ranks[0], rendezvous.name);
   }
   std::memcpy(&descriptor, CMSG_DATA(control), sizeof(int));
   return Status();

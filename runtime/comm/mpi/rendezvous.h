@@ -16,7 +16,7 @@
 namespace ashlar::rt {
 
 // The members of a rendezvous, and its place. Alike on all of them except for `self`.
-struct Meeting {
+struct Rendezvous {
   std::string name;       // of the socket
   uint64_t token = 0;     // by which processes of the job know each other
   std::vector<int> ranks; // of the host; the first offers
@@ -26,10 +26,10 @@ struct Meeting {
 
 // Sends `descriptor` to the other processes of the rendezvous, of the same user. Returns when all have it, with an error when some do not
 // come in time, or when two claim the same rank. Other connections are turned away.
-Status offerDescriptor(const Meeting &meeting, int descriptor);
+Status offerDescriptor(const Rendezvous &rendezvous, int descriptor);
 
 // Receives a descriptor of our own from the process that offers it; waits for that process to come up.
-Status receiveDescriptor(const Meeting &meeting, int &descriptor);
+Status receiveDescriptor(const Rendezvous &rendezvous, int &descriptor);
 
 } // namespace ashlar::rt
 

@@ -27,7 +27,7 @@ struct Scripted final : Collective {
 };
 
 // Two ranks of a collective that meet: neither ends before both have begun.
-struct Meeting {
+struct Barrier {
   std::atomic<int> here{0};
   Status come() {
     ++here;
@@ -40,10 +40,10 @@ struct Meeting {
 } // namespace
 
 TEST_CASE("progress: a collective is done while its ranks compute and nobody waits for it", "[runtime][progress]") {
-  Meeting meeting;
+  Barrier barrier;
   std::atomic<int> results{0};
   Scripted collective([&] {
-    Status status = meeting.come();
+    Status status = barrier.come();
     ++results;
     return status;
   });

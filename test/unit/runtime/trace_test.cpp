@@ -116,13 +116,13 @@ TEST_CASE("trace: a stopwatch adds up for the profile and keeps each time of the
 }
 
 TEST_CASE("trace: clocks are compared by meetings that nobody leaves before all have come", "[runtime][trace]") {
-  const Meeting mine = {100, 130}, other = {10, 20};
+  const ClockMeeting mine = {100, 130}, other = {10, 20};
   ClockOffset found = compareClocks(&mine, &other, 1);
   CHECK((found.offset == 100 && found.error == 20));
   std::mt19937 dice(7);
   auto random = [&] { return static_cast<int64_t>(dice()); };
   for (int64_t ahead : {int64_t{-5000000000000}, int64_t{-3}, int64_t{0}, int64_t{12345678}}) {
-    std::vector<Meeting> mines, others;
+    std::vector<ClockMeeting> mines, others;
     int64_t now = 1000;
     for (int i = 0; i < 20; ++i) { // both leave after the last has entered
       const int64_t first = now + random() % 500, second = now + random() % 500, all = std::max(first, second);

@@ -25,23 +25,23 @@ using namespace ashlar::rt;
 
 namespace {
 
-// A meeting of its own, as its first rank sees it.
-Meeting meetingOf(int ranks) {
+// A rendezvous of its own, as its first rank sees it.
+Rendezvous rendezvousOf(int ranks) {
   static int count = 0;
-  Meeting meeting;
-  meeting.name = fmt::format("ashlar-test-{}-{}", getpid(), ++count);
-  meeting.token = 4711;
+  Rendezvous rendezvous;
+  rendezvous.name = fmt::format("ashlar-test-{}-{}", getpid(), ++count);
+  rendezvous.token = 4711;
   for (int rank = 0; rank < ranks; ++rank) {
-    meeting.ranks.push_back(rank);
+    rendezvous.ranks.push_back(rank);
   }
-  meeting.patience = 20;
-  return meeting;
+  rendezvous.patience = 20;
+  return rendezvous;
 }
 
 // The same as another rank sees it.
-Meeting joining(Meeting meeting, size_t self) {
-  meeting.self = self;
-  return meeting;
+Rendezvous joining(Rendezvous rendezvous, size_t self) {
+  rendezvous.self = self;
+  return rendezvous;
 }
 
 // An abstract address; returns its length.
@@ -73,10 +73,10 @@ TEST_CASE("shared memory: what one process writes the other reads", "[runtime][c
   REQUIRE(Mapping::createShared(8192, first).ok());
   REQUIRE(first.reserve(0, 8192).ok());
   Status offered;
-  Meeting meeting = meetingOf(/*ranks=*/2);
-  std::thread offering([&] { offered = offerDescriptor(meeting, first.file()); });
+  Rendezvous rendezvous = rendezvousOf(/*ranks=*/2);
+  std::thread offering([&] { offered = offerDescriptor(rendezvous, first.file()); });
   int descriptor = -1;
-  Status received = receiveDescriptor(joining(meeting, 1), descriptor);
+  Status received = receiveDescriptor(joining(rendezvous, 1), descriptor);
   offering.join();
   REQUIRE(received.ok());
   REQUIRE(offered.ok());
@@ -88,33 +88,33 @@ TEST_CASE("shared memory: what one process writes the other reads", "[runtime][c
 }
 
 TEST_CASE("shared memory: a rank that never comes, and more than there is, are errors", "[runtime][comm]") {
-  Meeting meeting = meetingOf(/*ranks=*/4);
-  meeting.patience = 0.05;
-  CHECK(offerDescriptor(meeting, 0).message() == "ranks 1, 2, 3 of this host did not come up within 0.05 s (ASHLAR_PATIENCE)");
+  Rendezvous rendezvous = rendezvousOf(/*ranks=*/4);
+  rendezvous.patience = 0.05;
+  CHECK(offerDescriptor(rendezvous, 0).message() == "ranks 1, 2, 3 of this host did not come up within 0.05 s (ASHLAR_PATIENCE)");
   int descriptor = -1;
-  CHECK(receiveDescriptor(joining(meeting, 2), descriptor).message() ==
+  CHECK(receiveDescriptor(joining(rendezvous, 2), descriptor).message() ==
         "rank 2 waited 0.05 s for rank 0, the first of this host, to come up (ASHLAR_PATIENCE)");
   Mapping mapping;
   Status huge = Mapping::createShared(size_t{1} << 46, mapping);
   CHECK(huge.message().find("the ranks of this host need 67108864.0 MiB of memory but ") == 0);
 }
 
-TEST_CASE("meeting: who is not of the job, and who says nothing, keeps no rank out", "[runtime][comm]") {
+TEST_CASE("rendezvous: who is not of the job, and who says nothing, keeps no rank out", "[runtime][comm]") {
   Mapping memory;
   REQUIRE(Mapping::createShared(8192, memory).ok());
-  Meeting meeting = meetingOf(/*ranks=*/3);
+  Rendezvous rendezvous = rendezvousOf(/*ranks=*/3);
   Status offered;
-  std::thread offering([&] { offered = offerDescriptor(meeting, memory.file()); });
+  std::thread offering([&] { offered = offerDescriptor(rendezvous, memory.file()); });
   std::vector<int> strays;
   for (int i = 0; i < 400; ++i) { // more than are kept
-    strays.push_back(strayConnection(meeting.name, i % 3 == 0 ? std::string() : std::string(i % 3 == 1 ? 1 : 24, 'x')));
+    strays.push_back(strayConnection(rendezvous.name, i % 3 == 0 ? std::string() : std::string(i % 3 == 1 ? 1 : 24, 'x')));
   }
-  Meeting other = joining(meeting, 1);
+  Rendezvous other = joining(rendezvous, 1);
   other.token += 1; // of another job
   int descriptor = -1;
   CHECK_FALSE(receiveDescriptor(other, descriptor).ok());
   for (size_t rank : {1, 2}) {
-    Status received = receiveDescriptor(joining(meeting, rank), descriptor);
+    Status received = receiveDescriptor(joining(rendezvous, rank), descriptor);
     INFO(received.message());
     CHECK(received.ok());
     close(descriptor);
@@ -126,29 +126,29 @@ TEST_CASE("meeting: who is not of the job, and who says nothing, keeps no rank o
   }
 }
 
-TEST_CASE("meeting: two processes that are one rank", "[runtime][comm]") {
+TEST_CASE("rendezvous: two processes that are one rank", "[runtime][comm]") {
   Mapping memory;
   REQUIRE(Mapping::createShared(8192, memory).ok());
-  Meeting meeting = meetingOf(/*ranks=*/3);
+  Rendezvous rendezvous = rendezvousOf(/*ranks=*/3);
   Status offered;
-  std::thread offering([&] { offered = offerDescriptor(meeting, memory.file()); });
+  std::thread offering([&] { offered = offerDescriptor(rendezvous, memory.file()); });
   int descriptor = -1;
-  CHECK(receiveDescriptor(joining(meeting, 1), descriptor).ok());
+  CHECK(receiveDescriptor(joining(rendezvous, 1), descriptor).ok());
   close(descriptor);
-  Status second = receiveDescriptor(joining(meeting, 1), descriptor);
+  Status second = receiveDescriptor(joining(rendezvous, 1), descriptor);
   offering.join();
   CHECK(second.code() == StatusCode::kAborted); // the first rank says it
   CHECK(offered.message() == "two processes claim rank 1 of this job; start each rank once");
 }
 
-TEST_CASE("meeting: the first rank twice", "[runtime][comm]") {
-  Meeting meeting = meetingOf(/*ranks=*/2);
+TEST_CASE("rendezvous: the first rank twice", "[runtime][comm]") {
+  Rendezvous rendezvous = rendezvousOf(/*ranks=*/2);
   const int taken = socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address;
-  const socklen_t length = addressOf(meeting.name, address);
+  const socklen_t length = addressOf(rendezvous.name, address);
   REQUIRE(bind(taken, reinterpret_cast<sockaddr *>(&address), length) == 0);
-  CHECK(offerDescriptor(meeting, 0).message() ==
-        "another process has the local socket " + meeting.name + " of rank 0 of this job; start each rank once");
+  CHECK(offerDescriptor(rendezvous, 0).message() ==
+        "another process has the local socket " + rendezvous.name + " of rank 0 of this job; start each rank once");
   close(taken);
 }
 

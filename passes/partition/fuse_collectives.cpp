@@ -10,7 +10,7 @@
 #include "dialects/nn/phases.h"
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
-#include "passes/partition/collective_order.h"
+#include "passes/partition/fusion_order.h"
 #include "passes/partition/fusion_setting.h"
 #include "passes/partition/passes.h"
 
@@ -292,7 +292,7 @@ private:
   const SymbolTable &symbols;
   const Settings &settings;
   nn::Phases phases;
-  CollectiveOrder order;
+  FusionOrder order;
   std::vector<Candidate> candidates;
   DenseMap<Operation *, int64_t> levels;
   std::map<Key, CollectiveGroup> groups;

@@ -2,8 +2,8 @@
 //
 // An order of a program in which groups of its collectives are one op each.
 
-#ifndef ASHLAR_PASSES_PARTITION_COLLECTIVE_ORDER_H
-#define ASHLAR_PASSES_PARTITION_COLLECTIVE_ORDER_H
+#ifndef ASHLAR_PASSES_PARTITION_FUSION_ORDER_H
+#define ASHLAR_PASSES_PARTITION_FUSION_ORDER_H
 
 #include "dialects/dist/dist.h"
 
@@ -21,10 +21,10 @@ struct CollectiveGroup {
 };
 
 // State: the predecessors of each op of a block. Linear in the program, except for the heap of ready ops.
-class CollectiveOrder {
+class FusionOrder {
 public:
   // Valid as long as no op of the block is added or moved.
-  explicit CollectiveOrder(mlir::Block &block);
+  explicit FusionOrder(mlir::Block &block);
 
   // Returns the ops of the block that must come before `op`: the producers of its operands, and the last reader or writer of its variable.
   llvm::SmallVector<mlir::Operation *> predecessors(mlir::Operation *op) const;
@@ -40,4 +40,4 @@ private:
 
 } // namespace ashlar::partition
 
-#endif // ASHLAR_PASSES_PARTITION_COLLECTIVE_ORDER_H
+#endif // ASHLAR_PASSES_PARTITION_FUSION_ORDER_H

@@ -3,7 +3,7 @@
 // Groups are nodes of a graph, and so is every other op. Its topological order that stays closest to the program is the new program; where
 // there is none, a cycle leads through two members of a group.
 
-#include "passes/partition/collective_order.h"
+#include "passes/partition/fusion_order.h"
 
 #include "dialects/dist/reasons.h"
 #include "dialects/nn/nn.h"
@@ -28,7 +28,7 @@ struct Node {
 
 class Graph {
 public:
-  Graph(Block &block, ArrayRef<CollectiveGroup> groups, const CollectiveOrder &order) : order(order) {
+  Graph(Block &block, ArrayRef<CollectiveGroup> groups, const FusionOrder &order) : order(order) {
     DenseMap<Operation *, const CollectiveGroup *> groupOf;
     for (const CollectiveGroup &group : groups) {
       for (dist::CollectiveOpInterface member : group.members) {
@@ -153,7 +153,7 @@ private:
     return error;
   }
 
-  const CollectiveOrder &order;
+  const FusionOrder &order;
   DenseMap<Operation *, unsigned> numbers;
 };
 
@@ -194,7 +194,7 @@ Operation *createFused(OpBuilder &builder, const CollectiveGroup &group, ArrayRe
 
 } // namespace
 
-CollectiveOrder::CollectiveOrder(Block &block) : block(block) {
+FusionOrder::FusionOrder(Block &block) : block(block) {
   DenseMap<Attribute, Operation *> last;
   for (Operation &op : block) {
     Attribute variable;
@@ -211,7 +211,7 @@ CollectiveOrder::CollectiveOrder(Block &block) : block(block) {
   }
 }
 
-SmallVector<Operation *> CollectiveOrder::predecessors(Operation *op) const {
+SmallVector<Operation *> FusionOrder::predecessors(Operation *op) const {
   SmallVector<Operation *> found;
   for (Value operand : op->getOperands()) {
     if (Operation *maker = operand.getDefiningOp()) {
@@ -224,7 +224,7 @@ SmallVector<Operation *> CollectiveOrder::predecessors(Operation *op) const {
   return found;
 }
 
-LogicalResult CollectiveOrder::fuse(ArrayRef<CollectiveGroup> groups) {
+LogicalResult FusionOrder::fuse(ArrayRef<CollectiveGroup> groups) {
   Graph graph(block, groups, *this);
   std::vector<unsigned> sorted = graph.sort();
   if (sorted.size() < graph.nodes.size()) {

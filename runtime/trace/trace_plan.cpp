@@ -15,12 +15,12 @@ namespace {
 // {from, to, channel} of a channel, and the number of the micro-batch since the first step.
 using Message = std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>;
 
-class Player {
+class StepSimulator {
 public:
-  Player(const Stages &stages, const StepRuns &runs, uint64_t steps, uint64_t microBatches)
+  StepSimulator(const Stages &stages, const StepRuns &runs, uint64_t steps, uint64_t microBatches)
       : stages(stages), runs(runs), steps(steps), microBatches(microBatches), at(stages.size()), plans(stages.size()) {}
 
-  Status play(std::vector<StagePlan> &result) {
+  Status simulate(std::vector<StagePlan> &result) {
     for (bool moves = true; moves;) {
       moves = false;
       for (uint32_t stage = 0; stage < stages.size(); ++stage) {
@@ -113,7 +113,7 @@ bool isPredicted(const Stages &stages) {
 } // namespace
 
 Status planSteps(const Stages &stages, const StepRuns &runs, uint64_t steps, uint64_t microBatches, std::vector<StagePlan> &plans) {
-  return isPredicted(stages) ? Player(stages, runs, steps, microBatches).play(plans) : Status();
+  return isPredicted(stages) ? StepSimulator(stages, runs, steps, microBatches).simulate(plans) : Status();
 }
 
 } // namespace ashlar::rt

@@ -23,9 +23,9 @@ struct Channel {
   std::vector<size_t> lastOfSlot; // of the sender: the message that went out of it last
 };
 
-class Player {
+class TimelineSimulator {
 public:
-  explicit Player(llvm::ArrayRef<StageWork> stages) : stages(stages), now(stages.size(), 0) {
+  explicit TimelineSimulator(llvm::ArrayRef<StageWork> stages) : stages(stages), now(stages.size(), 0) {
     timeline.stages.resize(stages.size());
     ends.resize(stages.size());
     std::map<std::tuple<int64_t, int64_t, int64_t>, size_t> numbers; // by {from, to, channel}
@@ -50,7 +50,7 @@ public:
     }
   }
 
-  Timeline play() {
+  Timeline simulate() {
     std::deque<size_t> awake;
     llvm::append_range(awake, llvm::seq<size_t>(0, stages.size()));
     while (!awake.empty()) {
@@ -152,7 +152,7 @@ double Timeline::bubble() const {
 }
 
 Timeline playStages(llvm::ArrayRef<StageWork> stages) {
-  return Player(stages).play();
+  return TimelineSimulator(stages).simulate();
 }
 
 } // namespace ashlar::report

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Plays a fused program, in the order that it has by now, on a device and a channel beside it, and notes the time that it takes.
+// Simulates a fused program, in the order that it has by now, on a device and a channel beside it, and notes the time that it takes.
 
 #include "dialects/support/aliases.h"
 #include "passes/lower/overlap/costed_program.h"
@@ -24,11 +24,11 @@ namespace ashlar::lower {
 namespace {
 
 // The device that is done last. State: its time, that of the channel, and when what the channel carries is done.
-class Player {
+class ProgramSimulator {
 public:
-  Player(Block &block, const dist::DeviceRates &rates) : owners(block), rates(rates) {}
+  ProgramSimulator(Block &block, const dist::DeviceRates &rates) : owners(block), rates(rates) {}
 
-  int64_t play(Block &block, const CostedProgram &program) {
+  int64_t simulate(Block &block, const CostedProgram &program) {
     llvm::DenseSet<Operation *> computed(program.instructions.begin(), program.instructions.end());
     unsigned number = 0;
     for (Operation &op : block) {
@@ -103,7 +103,7 @@ struct EstimateProgramsPass : public impl::EstimateProgramsPassBase<EstimateProg
       if (!function.isExternal()) {
         Block &block = function.getBody().front();
         CostedProgram program(block, rates, exec::traitsOf(target).handOverPs);
-        int64_t timeNs = llvm::divideCeil(Player(block, rates).play(block, program), kPsPerNs);
+        int64_t timeNs = llvm::divideCeil(ProgramSimulator(block, rates).simulate(block, program), kPsPerNs);
         function->setAttr(exec::kPredictedAttr, Builder(&getContext()).getI64IntegerAttr(timeNs));
       }
     }

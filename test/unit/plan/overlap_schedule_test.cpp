@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The list scheduler on programs small enough to follow by hand, and on random ones against a player that knows nothing of how it decides.
+// The list scheduler on programs small enough to follow by hand, and on random ones against a simulator that knows nothing of how it
+// decides.
 
 #include "passes/analysis/schedule/overlap_schedule.h"
 #include "test/unit/reference/parsed_module.h"
@@ -36,9 +37,10 @@ std::string text(const OverlapSchedule &schedule) {
   return result;
 }
 
-// Plays the events on a device and a channel; checks that nothing is used before it is there.
-struct Player {
-  explicit Player(llvm::ArrayRef<CostedOp> ops) : ops(ops), isDone(ops.size(), false), arrival(ops.size(), -1), carried(ops.size()) {}
+// Simulates the events on a device and a channel; checks that nothing is used before it is there.
+struct ScheduleSimulator {
+  explicit ScheduleSimulator(llvm::ArrayRef<CostedOp> ops)
+      : ops(ops), isDone(ops.size(), false), arrival(ops.size(), -1), carried(ops.size()) {}
 
   // How long the device runs ops while the channel carries this one.
   int64_t hidden(unsigned collective) const {
@@ -49,7 +51,7 @@ struct Player {
     return sum;
   }
 
-  void play(const ScheduledEvent &event) {
+  void simulate(const ScheduledEvent &event) {
     const CostedOp &op = ops[event.op];
     REQUIRE(!isDone[event.op]);
     REQUIRE(op.runsBeside == (event.kind != Kind::Run));
@@ -148,9 +150,9 @@ TEST_CASE("overlap: gradients do not pile up while the channel is slow", "[plan]
     ops.push_back(compute(1, {3 * layer + 1}));
   }
   OverlapSchedule schedule = dist::scheduleOverlap(ops);
-  Player player(ops);
-  llvm::for_each(schedule.events, [&](const ScheduledEvent &event) { player.play(event); });
-  CHECK(player.mostUnderWay == 8 * kMiB);
+  ScheduleSimulator simulator(ops);
+  llvm::for_each(schedule.events, [&](const ScheduledEvent &event) { simulator.simulate(event); });
+  CHECK(simulator.mostUnderWay == 8 * kMiB);
   CHECK(schedule.timePs == 1 + 5 * 10 + 1); // the channel is never idle
 }
 
@@ -185,19 +187,19 @@ TEST_CASE("overlap: random programs play as predicted", "[plan][overlap]") {
     }
     OverlapSchedule schedule = dist::scheduleOverlap(ops);
     CHECK(text(schedule) == text(dist::scheduleOverlap(ops)));
-    Player player(ops);
+    ScheduleSimulator simulator(ops);
     int64_t busy = 0, sent = 0, hidden = 0;
-    llvm::for_each(schedule.events, [&](const ScheduledEvent &event) { player.play(event); });
-    CHECK(llvm::all_of(player.isDone, [](bool done) { return done; }));
+    llvm::for_each(schedule.events, [&](const ScheduledEvent &event) { simulator.simulate(event); });
+    CHECK(llvm::all_of(simulator.isDone, [](bool done) { return done; }));
     for (unsigned op = 0; op < ops.size(); ++op) {
       (ops[op].runsBeside ? sent : busy) += ops[op].timePs;
       hidden += schedule.hiddenPs[op];
-      CHECK(schedule.hiddenPs[op] == (ops[op].runsBeside ? player.hidden(op) : 0));
+      CHECK(schedule.hiddenPs[op] == (ops[op].runsBeside ? simulator.hidden(op) : 0));
     }
-    CHECK(std::max(player.now, player.channel) == schedule.timePs);
+    CHECK(std::max(simulator.now, simulator.channel) == schedule.timePs);
     CHECK(schedule.timePs <= busy + sent);
     CHECK(schedule.timePs >= std::max(busy, sent));
-    CHECK(player.now == busy + player.stalled);
+    CHECK(simulator.now == busy + simulator.stalled);
     CHECK(hidden <= busy);
   }
 }

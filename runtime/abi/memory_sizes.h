@@ -138,15 +138,15 @@ constexpr uint64_t stagedBytes(uint64_t stepBytes) {
 constexpr uint64_t kPresenceBytes = 64;
 constexpr uint64_t kReportBytes = 1024;
 constexpr uint64_t kLineBytes = 64;
-constexpr uint64_t kSlotPayload = 4096; // bytes of inputs that one process can publish in a slot
-constexpr uint64_t kSlotBytes = 64 + kSlotPayload;
+constexpr uint64_t kMailboxPayload = 4096; // bytes of inputs that one process can publish in a mailbox
+constexpr uint64_t kMailboxBytes = 64 + kMailboxPayload;
 
-// Returns the bytes of the lines, and of the slots, of a window.
+// Returns the bytes of the lines, and of the mailboxes, of a window.
 constexpr uint64_t lineBytes(uint64_t processes, uint64_t sets) {
   return roundUp(sets * processes * kLineBytes, kPageBytes);
 }
-constexpr uint64_t slotBytes(uint64_t processes, uint64_t sets) {
-  return roundUp(sets * 2 * processes * kSlotBytes, kPageBytes);
+constexpr uint64_t mailboxBytes(uint64_t processes, uint64_t sets) {
+  return roundUp(sets * 2 * processes * kMailboxBytes, kPageBytes);
 }
 
 // Returns the bytes of the counters of channels between pipeline stages: two lines for each process and channel that it sends on.
@@ -154,11 +154,11 @@ constexpr uint64_t channelBytes(uint64_t channels) {
   return roundUp(channels * 2 * kLineBytes, kPageBytes);
 }
 
-// Returns the bytes of a window before its arenas: header, presences, reports, lines, slots and channels. `sets`: distinct sets of axes of
-// collectives, in the stage that has most, and one for all processes. `channels`: summed over the processes.
+// Returns the bytes of a window before its arenas: header, presences, reports, lines, mailboxes and channels. `sets`: distinct sets of axes
+// of collectives, in the stage that has most, and one for all processes. `channels`: summed over the processes.
 constexpr uint64_t controlBytes(uint64_t processes, uint64_t sets, uint64_t channels = 0) {
   return kPageBytes + roundUp(processes * kPresenceBytes, kPageBytes) + roundUp(processes * kReportBytes, kPageBytes) +
-         lineBytes(processes, sets) + slotBytes(processes, sets) + channelBytes(channels);
+         lineBytes(processes, sets) + mailboxBytes(processes, sets) + channelBytes(channels);
 }
 
 // Bounds on one message between hosts, and on the staged contributions of one round.

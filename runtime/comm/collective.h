@@ -37,7 +37,7 @@ struct SyncSet {
   std::vector<int> peers; // the others, counted on the host; empty when this process is alone
   bool spansHosts = false;
   uint64_t barriers = 0; // done so far
-  uint64_t messages = 0; // published in slots so far
+  uint64_t messages = 0; // published in mailboxes so far
 };
 
 // Memory for messages between hosts that are packed, unpacked or added up. All collectives of a communicator share it, since one runs at a

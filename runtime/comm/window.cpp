@@ -34,12 +34,12 @@ size_t linesOffset(const WindowShape &shape) {
   return reportsOffset(shape) + pages(count(shape.processes) * sizeof(WindowReport));
 }
 
-size_t slotsOffset(const WindowShape &shape) {
+size_t mailboxesOffset(const WindowShape &shape) {
   return linesOffset(shape) + lineBytes(count(shape.processes), count(shape.sets));
 }
 
 size_t channelsOffset(const WindowShape &shape) {
-  return slotsOffset(shape) + slotBytes(count(shape.processes), count(shape.sets));
+  return mailboxesOffset(shape) + mailboxBytes(count(shape.processes), count(shape.sets));
 }
 
 size_t firstArena(const WindowShape &shape) {
@@ -135,17 +135,17 @@ WindowChannel &Window::channel(int process, int number) const {
   return reinterpret_cast<WindowChannel *>(map.data() + channelsOffset(extents))[firstChannels[count(process)] + count(number)];
 }
 
-char *Window::slot(int set, int parity, int process) const {
+char *Window::mailbox(int set, int parity, int process) const {
   size_t index = (count(set) * 2 + count(parity)) * count(extents.processes) + count(process);
-  return map.data() + slotsOffset(extents) + index * kSlotBytes;
+  return map.data() + mailboxesOffset(extents) + index * kMailboxBytes;
 }
 
-std::atomic<uint64_t> &Window::slotCount(int set, int parity, int process) const {
-  return *reinterpret_cast<std::atomic<uint64_t> *>(slot(set, parity, process));
+std::atomic<uint64_t> &Window::mailboxCount(int set, int parity, int process) const {
+  return *reinterpret_cast<std::atomic<uint64_t> *>(mailbox(set, parity, process));
 }
 
-char *Window::slotPayload(int set, int parity, int process, size_t payloadBytes) const {
-  return slot(set, parity, process) + (payloadBytes <= kLinePayload ? sizeof(uint64_t) : 64);
+char *Window::mailboxPayload(int set, int parity, int process, size_t payloadBytes) const {
+  return mailbox(set, parity, process) + (payloadBytes <= kLinePayload ? sizeof(uint64_t) : 64);
 }
 
 char *Window::arena(int process, int device) const {

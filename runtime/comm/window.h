@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory that the processes of one host share: a header, counters to wait on, slots for small messages, and the arenas of all their
+// The memory that the processes of one host share: a header, counters to wait on, mailboxes for small messages, and the arenas of all their
 // devices, so that a collective is loads and stores. Layout, in this order, each part aligned to 4096:
 //
-//   header | presences: one a process | reports: one a process | lines: [set][process] | slots: [set][parity][process] |
+//   header | presences: one a process | reports: one a process | lines: [set][process] | mailboxes: [set][parity][process] |
 //   channels: [process][channel that it sends on] | arenas: [process][device of the process]
 //
 // A *set* is a distinct set of mesh axes that some collective runs over; set 0 is all processes of the host. "Process" counts the processes
@@ -23,7 +23,7 @@
 
 namespace ashlar::rt {
 
-// Payloads up to this size share the cache line of the slot's counter, so that one line carries the message and its arrival.
+// Payloads up to this size share the cache line of the mailbox's counter, so that one line carries the message and its arrival.
 constexpr size_t kLinePayload = 56;
 
 // The numbers and sizes of the parts of a window.
@@ -126,9 +126,9 @@ public:
   // The counter of `process` in `set`.
   WindowLine &line(int set, int process) const;
 
-  // The slot of `process` in `set`: its counter, followed by the payload of the given size.
-  std::atomic<uint64_t> &slotCount(int set, int parity, int process) const;
-  char *slotPayload(int set, int parity, int process, size_t payloadBytes) const;
+  // The mailbox of `process` in `set`: its counter, followed by the payload of the given size.
+  std::atomic<uint64_t> &mailboxCount(int set, int parity, int process) const;
+  char *mailboxPayload(int set, int parity, int process, size_t payloadBytes) const;
 
   // The arena of device `device` (counted inside the process) of `process`.
   char *arena(int process, int device) const;
@@ -140,7 +140,7 @@ public:
   const WindowShape &shape() const { return extents; }
 
 private:
-  char *slot(int set, int parity, int process) const;
+  char *mailbox(int set, int parity, int process) const;
 
   WindowShape extents;
   std::vector<size_t> arenaOffsets;  // of each process, and the end

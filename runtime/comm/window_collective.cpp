@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives among processes that share a window. Two forms: small inputs are published in slots and every process computes its own
-// results from all slots after one wait; large ones are read where they lie, between two barriers. In an all-reduce of the second form
+// Collectives among processes that share a window. Two forms: small inputs are published in mailboxes and every process computes its own
+// results from all mailboxes after one wait; large ones are read where they lie, between two barriers. In an all-reduce of the second form
 // each process reduces one slice of the elements and stores it in the arenas of all members.
 
 #include "runtime/comm/collective.h"
@@ -94,7 +94,7 @@ public:
   SyncSet &set;
   bool small = false;
   size_t payload = 0;            // bytes this process publishes
-  std::vector<CopyTask> publish; // own inputs -> slot; the target is an offset until the parity is known
+  std::vector<CopyTask> publish; // own inputs -> mailbox; the target is an offset until the parity is known
   std::vector<CopyTask> copies[2];
   std::vector<ReduceTask> reductions[2];
 
@@ -102,14 +102,14 @@ private:
   Status runSmall() {
     uint64_t number = ++set.messages;
     int parity = static_cast<int>(number & 1);
-    char *slot = context.window->slotPayload(set.index, parity, set.self, payload);
+    char *mailbox = context.window->mailboxPayload(set.index, parity, set.self, payload);
     for (const CopyTask &task : publish) {
-      std::memcpy(slot + task.to.offset, task.source, task.from.block);
+      std::memcpy(mailbox + task.to.offset, task.source, task.from.block);
     }
-    context.window->slotCount(set.index, parity, set.self).store(number, std::memory_order_release);
-    // Two slots are enough: whoever writes slot k + 2 has waited for message k + 1 of all, so all have read slot k.
+    context.window->mailboxCount(set.index, parity, set.self).store(number, std::memory_order_release);
+    // Two mailboxes are enough: whoever writes mailbox k + 2 has waited for message k + 1 of all, so all have read mailbox k.
     for (int peer : set.peers) {
-      ASHLAR_RETURN_IF_ERROR(context.waiter.wait(context.window->slotCount(set.index, parity, peer), number, peer));
+      ASHLAR_RETURN_IF_ERROR(context.waiter.wait(context.window->mailboxCount(set.index, parity, peer), number, peer));
     }
     runTasks(parity);
     return Status();
@@ -135,11 +135,11 @@ private:
 // Fills in the tasks of one process for one tensor.
 class Builder {
 public:
-  // `slotOffset`: where the tensor begins in what a device publishes. `firstLine`: the cache line, counted over all tensors, with which it
-  // begins, of `totalLines`.
-  Builder(const CollectiveContext &context, WindowCollective &result, const PlacedTensor &tensor, size_t slotOffset, size_t firstLine,
+  // `mailboxOffset`: where the tensor begins in what a device publishes. `firstLine`: the cache line, counted over all tensors, with which
+  // it begins, of `totalLines`.
+  Builder(const CollectiveContext &context, WindowCollective &result, const PlacedTensor &tensor, size_t mailboxOffset, size_t firstLine,
           size_t totalLines)
-      : context(context), result(result), tensor(tensor), shape(tensor.shape), slotOffset(slotOffset), firstLine(firstLine),
+      : context(context), result(result), tensor(tensor), shape(tensor.shape), mailboxOffset(mailboxOffset), firstLine(firstLine),
         totalLines(totalLines) {}
 
   // Adds what the process publishes: the inputs of its devices.
@@ -147,13 +147,13 @@ public:
     View all{0, shape.inBytes(), shape.inBytes(), 1};
     for (size_t device = 0; device < devices; ++device) {
       View place = all;
-      place.offset = device * (result.payload / devices) + slotOffset;
+      place.offset = device * (result.payload / devices) + mailboxOffset;
       const char *source = context.window->arena(result.set.self, static_cast<int>(device)) + tensor.in.offset;
       result.publish.push_back(CopyTask{source, all, nullptr, place});
     }
   }
 
-  // Adds the work of this process for one group. `parity`: which slots small inputs are read from.
+  // Adds the work of this process for one group. `parity`: which mailboxes small inputs are read from.
   void addMovements(const Group &group, int parity) {
     int members = static_cast<int>(group.size());
     for (int target = 0; target < members; ++target) {
@@ -227,8 +227,8 @@ private:
       return arena(group, member) + tensor.in.offset;
     }
     size_t ofDevice = result.payload / static_cast<size_t>(context.mesh->devicesPerProcess());
-    return context.window->slotPayload(result.set.index, parity, hostIndex(group, member), result.payload) +
-           static_cast<size_t>(deviceIndex(group, member)) * ofDevice + slotOffset;
+    return context.window->mailboxPayload(result.set.index, parity, hostIndex(group, member), result.payload) +
+           static_cast<size_t>(deviceIndex(group, member)) * ofDevice + mailboxOffset;
   }
 
   // The bytes of an all-reduce that this process reduces: the group's processes share the cache lines of all tensors evenly.
@@ -257,7 +257,7 @@ private:
   WindowCollective &result;
   const PlacedTensor &tensor;
   const CollectiveShape &shape;
-  size_t slotOffset;
+  size_t mailboxOffset;
   size_t firstLine;
   size_t totalLines;
 };
@@ -286,7 +286,7 @@ Status createWindowCollective(const CollectiveContext &context, SyncSet &set, co
   size_t devices = static_cast<size_t>(context.mesh->devicesPerProcess());
   size_t bytes = inputBytes(tensors), totalLines = 0;
   result->payload = devices * bytes;
-  result->small = !set.peers.empty() && result->payload <= kSlotPayload && groups[0].size() * bytes <= kSmallTotal;
+  result->small = !set.peers.empty() && result->payload <= kMailboxPayload && groups[0].size() * bytes <= kSmallTotal;
   Reducer reducer;
   if (tensors[0].shape.reduces()) {
     ASHLAR_RETURN_IF_ERROR(Reducer::create(desc.dtype, desc.reduction, reducer));
@@ -294,9 +294,9 @@ Status createWindowCollective(const CollectiveContext &context, SyncSet &set, co
   for (const PlacedTensor &tensor : tensors) {
     totalLines += linesOf(tensor);
   }
-  size_t slotOffset = 0, firstLine = 0;
+  size_t mailboxOffset = 0, firstLine = 0;
   for (const PlacedTensor &tensor : tensors) {
-    Builder builder(context, *result, tensor, slotOffset, firstLine, totalLines);
+    Builder builder(context, *result, tensor, mailboxOffset, firstLine, totalLines);
     if (result->small) {
       builder.addPublished(devices);
     }
@@ -310,7 +310,7 @@ Status createWindowCollective(const CollectiveContext &context, SyncSet &set, co
         }
       }
     }
-    slotOffset += tensor.shape.inBytes();
+    mailboxOffset += tensor.shape.inBytes();
     firstLine += linesOf(tensor);
   }
   collective = std::move(result);

@@ -120,18 +120,18 @@ constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
 }
 
 // Batches are prepared in a ring of stages, each a run of steps.
-constexpr uint64_t kBatchStages = 3;
+constexpr uint64_t kBatchBuffers = 3;
 constexpr uint64_t kStageBytes = 256 << 10; // aim; a stage holds at least one step
 constexpr uint64_t kMaxStageSteps = 64;
 
 // Returns the steps of a stage when this process' part of a batch takes `stepBytes`.
-constexpr uint64_t stageSteps(uint64_t stepBytes) {
+constexpr uint64_t bufferSteps(uint64_t stepBytes) {
   return std::clamp<uint64_t>(kStageBytes / std::max<uint64_t>(stepBytes, 1), 1, kMaxStageSteps);
 }
 
 // Returns the bytes of all stages of a split.
 constexpr uint64_t stagedBytes(uint64_t stepBytes) {
-  return roundUp(kBatchStages * stageSteps(stepBytes) * stepBytes, kPageBytes);
+  return roundUp(kBatchBuffers * bufferSteps(stepBytes) * stepBytes, kPageBytes);
 }
 
 // Parts of a window (runtime/comm/window.h): of each process, and of each process and set of axes.

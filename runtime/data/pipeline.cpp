@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The pipeline's thread, which shares the rows of a batch with others, and its ring of stages. A stage holds a run of consecutive steps,
-// many when batches are small, so that waiting and waking cost little a step. Stages go round: empty -> (thread fills it) -> full -> (user
-// holds it) -> empty. Invariants, under `mutex`: the thread fills stages in ring order beginning at `head`, the user takes them in ring
+// The pipeline's thread, which shares the rows of a batch with others, and its ring of buffers. A buffer holds a run of consecutive steps,
+// many when batches are small, so that waiting and waking cost little a step. Buffers go round: empty -> (thread fills it) -> full -> (user
+// holds it) -> empty. Invariants, under `mutex`: the thread fills buffers in ring order beginning at `head`, the user takes them in ring
 // order beginning at `tail`; a fill that began in an older `generation` is thrown away.
 
 #include "runtime/data/pipeline.h"
@@ -27,13 +27,13 @@ namespace ashlar::rt {
 
 namespace {
 
-constexpr size_t kStages = kBatchStages;
+constexpr size_t kBuffers = kBatchBuffers;
 
 // A thread is not woken for fewer bytes of a batch.
 constexpr uint64_t kLeastShare = uint64_t{16} << 10;
 constexpr uint64_t kSharesOfThread = 4;
 
-struct Stage {
+struct BatchBuffer {
   char *base = nullptr;
   uint64_t firstStep = 0;
   bool full = false;
@@ -63,7 +63,7 @@ struct Pipeline::State {
   bool isTraining = false, shuffle = false;
   uint64_t seed = 0, samples = 1, globalBatch = 1, stepsPerPass = 1, stepsPerEpoch = 1;
   size_t stepBytes = 0;
-  uint64_t stageSteps = 1;
+  uint64_t bufferSteps = 1;
   std::shared_ptr<char> memory;
   size_t memoryBytes = 0;
 
@@ -72,7 +72,7 @@ struct Pipeline::State {
   std::vector<uint64_t> order;
   uint64_t orderPass = ~uint64_t{0};
 
-  // The user's own: the step that next() returns, and whether stages[tail] is held.
+  // The user's own: the step that next() returns, and whether buffers[tail] is held.
   uint64_t position = 0;
   bool holding = false;
   double waitedSeconds = 0;
@@ -81,7 +81,7 @@ struct Pipeline::State {
   // Shared, under `mutex`.
   std::mutex mutex;
   std::condition_variable changed;
-  std::array<Stage, kStages> stages;
+  std::array<BatchBuffer, kBuffers> buffers;
   size_t head = 0, tail = 0;
   uint64_t nextFill = 0, generation = 0;
   bool stopping = false;
@@ -171,7 +171,7 @@ Status Pipeline::State::resolveFeatures(const PipelineOptions &options) {
   return {};
 }
 
-// Places the pieces of this process's devices in a step and allocates the stages.
+// Places the pieces of this process's devices in a step and allocates the buffers.
 Status Pipeline::State::layOut(const PipelineOptions &options) {
   for (uint32_t device = 0; device < options.numDevices; ++device) {
     for (size_t feature = 0; feature < features.size(); ++feature) {
@@ -187,17 +187,17 @@ Status Pipeline::State::layOut(const PipelineOptions &options) {
       stepBytes += roundUp(features[feature].pieceBytes, ASHLAR_RT_ALIGNMENT);
     }
   }
-  stageSteps = rt::stageSteps(stepBytes);
-  const size_t stageBytes = stepBytes * stageSteps;
+  bufferSteps = rt::bufferSteps(stepBytes);
+  const size_t bufferBytes = stepBytes * bufferSteps;
   memoryBytes = stagedBytes(stepBytes);
   if (memoryBytes > 0) {
     memory.reset(static_cast<char *>(std::aligned_alloc(kPageBytes, memoryBytes)), FreeDeleter());
     if (!memory) {
-      return unavailable("{} bytes for {} batches ahead: out of memory", kStages * stageBytes, kStages * stageSteps);
+      return unavailable("{} bytes for {} batches ahead: out of memory", kBuffers * bufferBytes, kBuffers * bufferSteps);
     }
   }
-  for (size_t i = 0; i < kStages; ++i) {
-    stages[i].base = memory.get() + i * stageBytes;
+  for (size_t i = 0; i < kBuffers; ++i) {
+    buffers[i].base = memory.get() + i * bufferBytes;
   }
   batch.offsets = offsets.data();
   batch.numFeatures = static_cast<uint32_t>(features.size());
@@ -241,19 +241,19 @@ void Pipeline::State::fillStep(uint64_t step, char *to) {
   }
 }
 
-// The thread: fills the stage at the head whenever it is empty.
+// The thread: fills the buffer at the head whenever it is empty.
 void Pipeline::State::produce() {
   std::unique_lock<std::mutex> lock(mutex);
   while (true) {
-    changed.wait(lock, [this] { return stopping || !stages[head].full; });
+    changed.wait(lock, [this] { return stopping || !buffers[head].full; });
     if (stopping) {
       return;
     }
     const uint64_t started = generation, first = nextFill;
-    Stage &stage = stages[head];
+    BatchBuffer &buffer = buffers[head];
     lock.unlock();
-    for (uint64_t i = 0; i < stageSteps; ++i) {
-      fillStep(first + i, stage.base + i * stepBytes);
+    for (uint64_t i = 0; i < bufferSteps; ++i) {
+      fillStep(first + i, buffer.base + i * stepBytes);
     }
     Status intact = dataset->check();
     lock.lock();
@@ -262,10 +262,10 @@ void Pipeline::State::produce() {
       isDamaged.store(true, std::memory_order_relaxed);
     }
     if (started == generation) {
-      stage.firstStep = first;
-      stage.full = true;
-      nextFill = first + stageSteps;
-      head = (head + 1) % kStages;
+      buffer.firstStep = first;
+      buffer.full = true;
+      nextFill = first + bufferSteps;
+      head = (head + 1) % kBuffers;
       changed.notify_all();
     }
   }
@@ -343,8 +343,8 @@ void Pipeline::goTo(uint64_t step) {
   {
     std::lock_guard<std::mutex> lock(state->mutex);
     ++state->generation;
-    for (Stage &stage : state->stages) {
-      stage.full = false;
+    for (BatchBuffer &buffer : state->buffers) {
+      buffer.full = false;
     }
     state->tail = state->head;
     state->nextFill = step;
@@ -360,25 +360,25 @@ const Batch &Pipeline::next() {
     ++s.position;
     return s.batch;
   }
-  if (s.holding && s.position - s.stages[s.tail].firstStep >= s.stageSteps) {
+  if (s.holding && s.position - s.buffers[s.tail].firstStep >= s.bufferSteps) {
     {
       std::lock_guard<std::mutex> lock(s.mutex);
-      s.stages[s.tail].full = false;
-      s.tail = (s.tail + 1) % kStages;
+      s.buffers[s.tail].full = false;
+      s.tail = (s.tail + 1) % kBuffers;
     }
     s.changed.notify_all();
     s.holding = false;
   }
   if (!s.holding) {
     std::unique_lock<std::mutex> lock(s.mutex);
-    if (!s.stages[s.tail].full) {
+    if (!s.buffers[s.tail].full) {
       const double begin = seconds();
-      s.changed.wait(lock, [&s] { return s.stages[s.tail].full; });
+      s.changed.wait(lock, [&s] { return s.buffers[s.tail].full; });
       s.waitedSeconds += seconds() - begin;
     }
     s.holding = true;
   }
-  s.batch.base = s.stages[s.tail].base + (s.position - s.stages[s.tail].firstStep) * s.stepBytes;
+  s.batch.base = s.buffers[s.tail].base + (s.position - s.buffers[s.tail].firstStep) * s.stepBytes;
   ++s.position;
   return s.batch;
 }

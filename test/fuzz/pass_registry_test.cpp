@@ -7,9 +7,9 @@
 #include "compiler/reference/equivalence.h"
 #include "dialects/dist/dist.h"
 #include "test/fuzz/oracle.h"
+#include "test/fuzz/pass_snapshots.h"
 #include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/random_program.h"
-#include "test/fuzz/stages.h"
 #include "test/unit/reference/parsed_module.h"
 
 #include <catch2/catch.hpp>
@@ -82,16 +82,16 @@ std::set<std::string> declaredPasses() {
 }
 
 // Returns the module between the passes that make instruction tables of a program with layouts.
-std::vector<Stage> stagesOf(ModuleOp program) {
-  std::vector<Stage> stages = runStages(program, [&](OpPassManager &passes) { addDistPasses(passes, program); });
+std::vector<PassSnapshot> snapshotsOf(ModuleOp program) {
+  std::vector<PassSnapshot> snapshots = snapshotPasses(program, [&](OpPassManager &passes) { addDistPasses(passes, program); });
   pipelines::Variant variant;
   variant.name = "default";
-  for (Stage &stage : runStages(program, [&](OpPassManager &passes) { pipelines::addLowerPasses(passes, variant); })) {
-    if (stage.pass != "") {
-      stages.push_back(std::move(stage));
+  for (PassSnapshot &snapshot : snapshotPasses(program, [&](OpPassManager &passes) { pipelines::addLowerPasses(passes, variant); })) {
+    if (snapshot.pass != "") {
+      snapshots.push_back(std::move(snapshot));
     }
   }
-  return stages;
+  return snapshots;
 }
 
 // What the program computed ahead of all passes, and the means to compute it again.
@@ -107,9 +107,9 @@ public:
     expected = *reference::runModule(program, /*ranks=*/1, inputs, options);
   }
 
-  // Returns what is wrong with the numbers of a later stage.
-  std::string compare(ModuleOp stage, int64_t ranks) {
-    FailureOr<ModuleRun> run = reference::runModule(stage, ranks, inputs, options);
+  // Returns what is wrong with the numbers of a later snapshot.
+  std::string compare(ModuleOp snapshot, int64_t ranks) {
+    FailureOr<ModuleRun> run = reference::runModule(snapshot, ranks, inputs, options);
     auto pairs = succeeded(run) ? reference::pairUp(*program, expected, *run)
                                 : FailureOr<std::vector<std::pair<const reference::NamedTensor *, const Tensor *>>>(failure());
     if (failed(pairs)) {
@@ -144,7 +144,7 @@ private:
   ModuleRun expected;
 };
 
-// Compares each stage of the seeds with the program; returns the passes that were.
+// Compares each snapshot of the seeds with the program; returns the passes that were.
 std::set<std::string> compareAllStages() {
   std::set<std::string> compared;
   ProgramOptions varied;
@@ -152,18 +152,18 @@ std::set<std::string> compareAllStages() {
   for (uint64_t seed = kFirstSeed; seed <= kLastSeed; ++seed) {
     OwningOpRef<ModuleOp> program = randomProgram(test::context(), seed, varied);
     REQUIRE(program);
-    dropPipeline(*program); // stages are compared in pipeline_test.cpp
+    dropPipeline(*program); // snapshots are compared in pipeline_test.cpp
     int64_t devices = dist::findMesh(*program).getMesh().numDevices();
     Original original(*program);
     bool isPartitioned = false;
-    for (Stage &stage : stagesOf(*program)) {
-      if (stage.pass == "ashlar-plan-memory") {
+    for (PassSnapshot &snapshot : snapshotsOf(*program)) {
+      if (snapshot.pass == "ashlar-plan-memory") {
         break;
       }
-      isPartitioned |= stage.pass == "ashlar-partition";
-      INFO("seed " << seed << " after " << stage.pass);
-      CHECK(original.compare(*stage.module, isPartitioned ? devices : 1) == "");
-      compared.insert(stage.pass);
+      isPartitioned |= snapshot.pass == "ashlar-partition";
+      INFO("seed " << seed << " after " << snapshot.pass);
+      CHECK(original.compare(*snapshot.module, isPartitioned ? devices : 1) == "");
+      compared.insert(snapshot.pass);
     }
   }
   return compared;

@@ -236,7 +236,7 @@ TEST_CASE("pipeline: ashlar-cut-stages makes stages that compute what the model 
   }
   auto accumulates = [](const job::Job &job) { return job.accumulate() > 1; };
   forEachTraining(60, varied(), accumulates, [&](Training &training) {
-    ModuleOp model = *training.stages.back().module;
+    ModuleOp model = *training.snapshots.back().module;
     for (const Wanted &wanted : all) {
       // As many as the model divides by, or more: the sums of both are the same sums.
       const int64_t microBatches = std::max<int64_t>(training.job.accumulate(), wanted.cut.stages);

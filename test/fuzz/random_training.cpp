@@ -19,8 +19,8 @@ using ashlar::reference::Tensor;
 namespace ashlar::fuzz {
 
 size_t Training::indexOf(StringRef pass) {
-  for (size_t i = 1; i < stages.size(); ++i) {
-    if (stages[i].pass == pass) {
+  for (size_t i = 1; i < snapshots.size(); ++i) {
+    if (snapshots[i].pass == pass) {
       return i;
     }
   }
@@ -102,7 +102,7 @@ std::optional<Training> trainingOf(uint64_t seed, const ProgramOptions &options)
   drawDecays(*model.module, seed, model.job);
   pipelines::attachSettings(*model.module, model.job);
   training.job = model.job;
-  training.stages = runStages(*model.module, [&](OpPassManager &passes) { pipelines::addTrainPasses(passes, model.job); });
+  training.snapshots = snapshotPasses(*model.module, [&](OpPassManager &passes) { pipelines::addTrainPasses(passes, model.job); });
   ModuleOp programs = training.after("ashlar-loss");
   training.inputs = drawInputs(programs, "train_step", seed);
   if (auto evaluated = programs.lookupSymbol<func::FuncOp>("eval_step"); evaluated.getNumArguments() > training.inputs.size()) {

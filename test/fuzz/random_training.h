@@ -8,8 +8,8 @@
 
 #include "compiler/job/job.pb.h"
 #include "compiler/reference/equivalence.h"
+#include "test/fuzz/pass_snapshots.h"
 #include "test/fuzz/random_program.h"
-#include "test/fuzz/stages.h"
 
 #include <map>
 #include <optional>
@@ -23,14 +23,14 @@ using Values = std::map<std::string, reference::Tensor>; // of variables, by nam
 // A random training model and its form after each pass.
 struct Training {
   job::Job job; // with weight decays by rule of a few parameters
-  std::vector<Stage> stages;
+  std::vector<PassSnapshot> snapshots;
   std::vector<reference::Tensor> inputs; // of @train_step, then the other inputs of @eval_step
   int64_t samples = 1;                   // that @eval_step sums over
   Values variables;
 
   // Returns the module after a pass, or before it.
-  mlir::ModuleOp after(llvm::StringRef pass) { return *stages[indexOf(pass)].module; }
-  mlir::ModuleOp before(llvm::StringRef pass) { return *stages[indexOf(pass) - 1].module; }
+  mlir::ModuleOp after(llvm::StringRef pass) { return *snapshots[indexOf(pass)].module; }
+  mlir::ModuleOp before(llvm::StringRef pass) { return *snapshots[indexOf(pass) - 1].module; }
 
   size_t indexOf(llvm::StringRef pass);
 };

@@ -146,9 +146,10 @@ TEST_CASE("train passes: ashlar-mixed-precision moves results by its roundings o
       continue;
     }
     INFO("seed " << seed);
-    std::vector<Stage> stages = runStages(*model.module, [&](OpPassManager &passes) { pipelines::addTrainPasses(passes, model.job); });
-    REQUIRE(stages[1].pass == "ashlar-mixed-precision");
-    ModuleOp before = *stages[0].module, after = *stages[1].module;
+    std::vector<PassSnapshot> snapshots =
+        snapshotPasses(*model.module, [&](OpPassManager &passes) { pipelines::addTrainPasses(passes, model.job); });
+    REQUIRE(snapshots[1].pass == "ashlar-mixed-precision");
+    ModuleOp before = *snapshots[0].module, after = *snapshots[1].module;
     Values variables;
     drawVariables(before, seed, variables);
     std::vector<Tensor> inputs = drawInputs(before, "forward", seed), exact = evaluate(before, "forward", inputs, variables),
@@ -308,8 +309,8 @@ TEST_CASE("train passes: ashlar-init draws what each variable asks for, from the
 TEST_CASE("train passes: simplifying the training step changes no bit of it, and ashlar-verify-train nothing", "[fuzz][passes]") {
   forEachTraining(40, varied(), isAny, [&](Training &training) {
     ModuleOp before = training.after("ashlar-init");
-    for (size_t i = training.indexOf("ashlar-init") + 1; i < training.stages.size(); ++i) {
-      INFO(training.stages[i].pass);
+    for (size_t i = training.indexOf("ashlar-init") + 1; i < training.snapshots.size(); ++i) {
+      INFO(training.snapshots[i].pass);
       for (const char *function : {"train_step", "update", "eval_step"}) {
         if (!before.lookupSymbol<func::FuncOp>(function)) {
           continue;
@@ -317,12 +318,13 @@ TEST_CASE("train passes: simplifying the training step changes no bit of it, and
         Values first = training.variables, second;
         drawVariables(before, /*seed=*/1, first);
         second = first;
-        CHECK(areEqual(run(before, function, training.inputs, first), run(*training.stages[i].module, function, training.inputs, second)));
+        CHECK(
+            areEqual(run(before, function, training.inputs, first), run(*training.snapshots[i].module, function, training.inputs, second)));
         for (auto &[name, value] : first) {
           CHECK(reference::maxDifference(value, second[name]) == 0);
         }
       }
     }
-    CHECK(training.stages.back().pass == "ashlar-verify-train");
+    CHECK(training.snapshots.back().pass == "ashlar-verify-train");
   });
 }

@@ -263,7 +263,7 @@ TEST_CASE("train passes: ashlar-accumulate makes one update of the sum of the gr
   auto accumulates = [](const job::Job &job) { return job.accumulate() > 1 && job.precision() == job::F32; };
   forEachTraining(30, varied(), accumulates, [&](Training &training) {
     // The step on one micro-batch, whose loss is all of the loss and not a share.
-    OwningOpRef<ModuleOp> plain = training.stages.front().module->clone();
+    OwningOpRef<ModuleOp> plain = training.snapshots.front().module->clone();
     job::Job job = training.job;
     job.set_global_batch(job::programBatch(job));
     job.clear_accumulate();

@@ -54,7 +54,7 @@ train::LossPassOptions lossOptions(const job::Job &job) {
   return options;
 }
 
-// Adds what the job's precision asks for ahead of the loss.
+// Adds the conversions for the job's precision before the loss.
 void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
   if (job.precision() == job::F32) {
     return;
@@ -64,7 +64,7 @@ void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createMixedPrecisionPass(options));
 }
 
-// Adds the gradients, those of a scaled loss for a type with a small range, and the update.
+// Adds the gradients, with a scaled loss for a type with a small range, and the update.
 void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   train::AutodiffPassOptions autodiff;
   bool scaled = job.precision() == job::F16_MIXED;
@@ -72,14 +72,14 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   autodiff.spreadsNonfinite = job.on_nonfinite() == job::Nonfinite::SKIP;
   passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
   passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
-  // What changes all gradients changes what the optimizer made of them: first their norm is bounded, then the scale is taken out of what
-  // both take, so that the norm is of gradients without it.
+  // Passes that change all gradients come after the optimizer's update, which uses them: first their norm is bounded, then the scale is
+  // removed from both, so that the norm covers unscaled gradients.
   if (job.optimizer().has_clip_global_norm()) {
     train::ClipGradientsPassOptions clip;
     clip.maxNorm = job.optimizer().clip_global_norm();
     passes.addPass(train::createClipGradientsPass(clip));
   }
-  if (job.on_nonfinite() != job::Nonfinite::CONTINUE) { // when there is a norm, ahead of the scale
+  if (job.on_nonfinite() != job::Nonfinite::CONTINUE) { // when there is a norm, before the scale
     train::WatchNonfinitePassOptions watch;
     watch.skips = job.on_nonfinite() == job::Nonfinite::SKIP;
     passes.addPass(train::createWatchNonfinitePass(watch));
@@ -98,7 +98,7 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   }
 }
 
-// Whether a rule says something of layouts.
+// Whether a rule has a layout.
 bool givesLayouts(const job::Rule &rule) {
   return rule.has_layout() || rule.in_size() + rule.out_size() > 0;
 }
@@ -131,7 +131,7 @@ DictionaryAttr stageOf(const job::Rule &rule, Builder &builder) {
   return values.getDictionary(builder.getContext());
 }
 
-// Returns what a rule says of computing ops again.
+// Returns a rule's settings of rematerialization.
 DictionaryAttr recomputeOf(const job::Rule &rule, Builder &builder) {
   NamedAttrList values;
   if (rule.has_recompute()) {
@@ -146,7 +146,7 @@ DictionaryAttr recomputeOf(const job::Rule &rule, Builder &builder) {
   return values.getDictionary(builder.getContext());
 }
 
-// Attaches what `valuesOf` finds in the rules, as settings.
+// Attaches the results of `valuesOf` on the rules, as settings.
 void attach(ModuleOp module, StringRef name, const job::Job &job, function_ref<DictionaryAttr(const job::Rule &, Builder &)> valuesOf) {
   module.getContext()->loadDialect<dist::DistDialect>();
   Builder builder(module.getContext());
@@ -162,13 +162,13 @@ void attach(ModuleOp module, StringRef name, const job::Job &job, function_ref<D
   }
 }
 
-// Returns where passes run on whole programs: on the module, or on that of each stage.
+// Returns where passes run on whole programs: on the module, or on each stage's module.
 OpPassManager &programsOf(OpPassManager &passes, const Variant &variant) {
   return variant.pipeline ? passes.nest<ModuleOp>() : passes;
 }
 
-// Checks, while all ops of the model are there, that each rule about stages is of one. Assigning stages comes behind partitioning, which
-// makes equal ops of two modules one.
+// Checks, while all ops of the model exist, that each rule about stages matches one. Stages are assigned after partitioning, which merges
+// equal ops of two modules.
 LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
   NameTable names;
   llvm::for_each(paths, [&](StringRef path) { names.add(NameKind::Op, path); });
@@ -179,14 +179,14 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job) {
   runPassAdders(PassPoint::Model, passes);
-  addPrecisionPass(passes, job); // before the loss, which then is that of f32 results
+  addPrecisionPass(passes, job); // before the loss, which then has f32 results
   passes.addPass(train::createApplySettingsPass());
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job)));
   }
   train::BatchNormPassOptions batchNorm;
   batchNorm.replicas = job.batch_norm() == job::BatchNorm::PER_REPLICA ? job::batchReplicas(job) : 1;
-  passes.addPass(train::createBatchNormPass(batchNorm)); // when it is known what trains, ahead of the gradients
+  passes.addPass(train::createBatchNormPass(batchNorm)); // when the trained parameters are known, before the gradients
   if (job.has_loss()) {
     addUpdatePasses(passes, job);
   }
@@ -280,7 +280,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   seed.globalBatch = job::programBatch(job);
   passes.addPass(layout::createSeedLayoutsPass(seed));
   if (variant.usesStrategy) {
-    passes.addPass(strategy::createApplyStrategyPass(job.strategy())); // in the place of rules: it says all that they led to
+    passes.addPass(strategy::createApplyStrategyPass(job.strategy())); // instead of rules: it holds their result
   } else {
     passes.addPass(layout::createApplyRulesPass());
   }
@@ -334,16 +334,16 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
   }
   format::AssignFormatsPassOptions formats;
   formats.target = variant.target;
-  model.addPass(format::createAssignFormatsPass(formats)); // ahead of the cut, so that stages pass each other what they compute with
+  model.addPass(format::createAssignFormatsPass(formats)); // before the cut, so that stages pass values in their readers' format
   if (variant.pipeline) {
     stage::AssignStagesPassOptions assign;
     assign.stages = variant.pipeline->stages;
     assign.chunks = variant.pipeline->chunks;
-    model.addPass(stage::createAssignStagesPass(assign)); // what goes from stage to stage is kept, and not computed again
+    model.addPass(stage::createAssignStagesPass(assign)); // values between stages are kept, not rematerialized
   }
   partition::RecomputePassOptions recompute;
   recompute.moves = variant.recomputeMoves;
-  model.addPass(partition::createRecomputePass(recompute)); // when all collectives are there, ahead of the cut: a copy is of its op's stage
+  model.addPass(partition::createRecomputePass(recompute)); // after all collectives, before the cut: a copy has its op's stage
   if (variant.pipeline) {
     stage::CutStagesPassOptions cut;
     cut.stages = variant.pipeline->stages;
@@ -365,7 +365,7 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
   if (variant.groupWeights) {
     partition::GroupWeightsPassOptions group;
     group.devicesPerProcess = variant.devicesPerProcess;
-    passes.addPass(partition::createGroupWeightsPass(group)); // last: it reads off the program what an owner can do alone
+    passes.addPass(partition::createGroupWeightsPass(group)); // last: the program shows which ops an owner can do alone
   }
   passes.addPass(partition::createVerifyPartitionedPass());
 }
@@ -387,7 +387,7 @@ void addFusionPasses(OpPassManager &model, const Variant &variant, std::optional
   if (variant.overlaps) {
     lower::OverlapCollectivesPassOptions overlap;
     overlap.target = variant.target;
-    passes.addPass(lower::createOverlapCollectivesPass(overlap)); // when it is known what runs as one
+    passes.addPass(lower::createOverlapCollectivesPass(overlap)); // when fusions are known
   }
   lower::EstimateProgramsPassOptions estimate;
   estimate.target = variant.target;

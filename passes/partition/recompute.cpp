@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ashlar-recompute. First it is decided which values of the forward pass are not kept; then each op of the backward pass that takes one
-// gets a copy of what makes it, from the values that are kept. State: the copies so far.
+// ashlar-recompute. First it decides which values of the forward pass are not kept; then each op of the backward pass that takes one gets a
+// copy of its producers, from the values that are kept. State: the copies so far.
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/recompute_rules.h"
@@ -31,7 +31,7 @@ bool isFree(Operation *op) {
   return compute && compute.getCost() == Cost::Free;
 }
 
-// Whether an op ends what kernels fuse: its operands lie in memory when it runs.
+// Whether an op ends a fused kernel: its operands lie in memory when it runs.
 bool readsMemory(Operation *op) {
   auto compute = dyn_cast<ComputeOpInterface>(op);
   return isa<dist::CollectiveOpInterface>(op) || (compute && compute.getCost() == Cost::Contraction);
@@ -91,7 +91,7 @@ private:
     backward.push_back(&op);
   }
 
-  // Whether a value belongs to the backward pass of what comes behind a segment.
+  // Whether a value belongs to the backward pass of ops after a segment.
   bool isLate(Value value, const std::string &segment) const {
     Operation *def = value.getDefiningOp();
     return def && phases.of(def) == nn::Phase::Backward && reach.lookup_or(def, -1) > segmentEnds.at(segment);
@@ -101,7 +101,7 @@ private:
   // where there is one that lies in memory anyway, because a product or a collective takes it. Null when there is none.
   Value findEvent(const std::string &segment, Operation *user) {
     Value gradient = findLateOperand(user, segment);
-    for (Operation *next : user->getUsers()) { // of a mask, say: what it is multiplied with
+    for (Operation *next : user->getUsers()) { // for example a mask's product
       Value other = gradient ? Value() : findLateOperand(next, segment);
       gradient = other && numbers.lookup(other.getDefiningOp()) < numbers.lookup(user) ? other : gradient;
     }
@@ -120,7 +120,7 @@ private:
     return gradient;
   }
 
-  // Returns an operand of an op that belongs to the backward pass of what comes behind a segment; null when there is none.
+  // Returns an operand of an op that belongs to the backward pass of ops after a segment; null when there is none.
   Value findLateOperand(Operation *op, const std::string &segment) const {
     for (Value operand : op->getOperands()) {
       Value value = operand;
@@ -137,7 +137,7 @@ private:
     return {};
   }
 
-  // Returns what `user` takes in the place of a value of the forward pass: itself where the backward pass begins with it.
+  // Returns the operand of `user` instead of a value of the forward pass: the value itself where the backward pass begins with it.
   Value provide(Value value, Operation *user) {
     const std::string &segment = segments.find(value.getDefiningOp())->second;
     Value &event = events[segment];
@@ -145,7 +145,7 @@ private:
     return event ? copyOf(value, segment, event, user) : value;
   }
 
-  // Returns the value computed again, ahead of `user`; what is kept, constants and parameters are as they are.
+  // Returns the rematerialized value, before `user`; kept values, constants and parameters stay.
   Value copyOf(Value value, const std::string &segment, Value event, Operation *user) {
     if (Operation *op = value.getDefiningOp()) {
       walkOperandsFirst(
@@ -155,13 +155,14 @@ private:
     return copies.lookup_or(value, value);
   }
 
-  // Whether an op may be computed again: what is kept, constants and parameters are as they are.
+  // Whether an op may be rematerialized; kept values, constants and parameters stay.
   bool isComputedAgain(Operation *def) const {
-    const bool isView = isFree(def) && !goesToOtherStage(def); // what goes to another stage is kept there, a view too
+    const bool isView = isFree(def) && !goesToOtherStage(def); // values sent to another stage are kept there, views too
     return !isa<nn::ReadOp>(def) && !isConstant(def) && (segments.contains(def) || isView);
   }
 
-  // Notes what takes the place of the op's results, given that of its operands: results of a copy, or they themselves where it would be
+  // Records the replacements of the op's results, given its operands' replacements: results of a copy, or they themselves where it would be
+  // equal.
   // equal.
   void copy(Operation *def, const std::string &segment, Value event, Operation *user) {
     OpBuilder builder(user);
@@ -204,7 +205,7 @@ private:
     return isKnown(value);
   }
 
-  // What is gathered in the backward pass anyway is gathered once there.
+  // Parameters that the backward pass gathers anyway are gathered once there.
   Value readAgain(nn::ReadOp read, const std::string &segment, Value event, OpBuilder &builder) {
     if (!gathered.contains(read.getVariable())) {
       return after(read, segment, event, builder);
@@ -237,7 +238,7 @@ private:
   DenseMap<Operation *, bool> givenViews;
 };
 
-// Has the backward pass read each parameter once, so that what copies and gradients gather is one. Gradients stand between, which keeps CSE
+// Makes the backward pass read each parameter once, so that copies and gradients share one gather. Gradients stand between, which keeps CSE
 // from it.
 void mergeReadsAgain(func::FuncOp step) {
   DenseMap<Attribute, nn::ReadOp> first;

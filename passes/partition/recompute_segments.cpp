@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Rules first. By cost: modules that repeat are found by what they compute, not by their names; each kind is solved once.
+// Rules first. By cost: equal modules are found by their computation, not by their names; each kind is solved once.
 
 #include "passes/partition/recompute_segments.h"
 
@@ -39,7 +39,7 @@ bool isIn(StringRef path, StringRef module) {
   return path.consume_front(module) && moduleEnd(path, 0) == 0;
 }
 
-// What the ops of the forward pass are, and what rules say of them.
+// The ops of the forward pass, and their rules.
 class ForwardOps {
 public:
   ForwardOps(func::FuncOp step, const nn::Phases &phases, const dist::RecomputeRules &rules) : phases(phases) {
@@ -69,7 +69,7 @@ public:
                         [&](Operation *user) { return phases.of(user) == nn::Phase::Forward && !isIn(paths.lookup(user), module); });
   }
 
-  // Returns the name of what is computed again together: of a module what is on one stage.
+  // Returns the name of a unit of rematerialization: the part of a module on one stage.
   static std::string segmentOf(StringRef module, Operation *op) {
     auto stage = op->getAttrOfType<IntegerAttr>(dist::kVirtualStageAttr);
     return module.str() + (stage ? "@" + std::to_string(stage.getInt()) : "");
@@ -88,7 +88,7 @@ public:
   std::map<Operation *, dist::RecomputeSetting> settings;
 
 private:
-  // Notes what is made of variables and constants alone.
+  // Records values made of variables and constants alone.
   void noteVariables(Operation &op) {
     bool isMade = isPure(&op) && llvm::all_of(op.getOperands(), [&](Value operand) {
                     return operand.getDefiningOp() && ofVariables.contains(operand.getDefiningOp());
@@ -98,7 +98,7 @@ private:
     }
   }
 
-  // A collective without a path is of the module that takes its result: later ops have theirs already.
+  // A collective without a path belongs to the module that takes its result: later ops have theirs already.
   StringRef pathOf(Operation *op) const {
     StringRef path = nn::getPath(op->getLoc());
     for (Operation *user : op->getUsers()) {
@@ -115,8 +115,8 @@ private:
 
 using Modules = llvm::MapVector<StringRef, SmallVector<Operation *>>;
 
-// Returns what a module computes: its ops, their types, and which of them take which. What is made of variables and constants alone is left
-// out: where modules share it, a mask say, it stands in the first of them.
+// Returns the computation of a module: its ops, their types, and their operands among them. Values of variables and constants alone are
+// left out: where modules share one, for example a mask, it stands in the first of them.
 std::string contentOf(StringRef module, ArrayRef<Operation *> ops, const ForwardOps &forward) {
   std::string text;
   llvm::raw_string_ostream out(text);
@@ -136,7 +136,7 @@ std::string contentOf(StringRef module, ArrayRef<Operation *> ops, const Forward
   return text;
 }
 
-// Returns the modules whose ops are decided about together: the outermost of those that repeat, and of the rest the first part of the path.
+// Returns the modules whose ops are decided together: the outermost of repeated ones, and for the rest the first part of the path.
 Modules findModules(const ForwardOps &forward) {
   Modules all;
   for (Operation *op : forward.ops) {
@@ -190,7 +190,7 @@ std::vector<RecomputeNode> nodesOf(StringRef module, ArrayRef<Operation *> ops, 
   return nodes;
 }
 
-// What tells modules apart that have other choices.
+// The key of modules with equal choices.
 using NodeKey = std::vector<std::tuple<int64_t, int64_t, bool, bool, bool, std::vector<unsigned>>>;
 
 NodeKey keyOf(const std::vector<RecomputeNode> &nodes) {

@@ -28,7 +28,7 @@ using layout::LayoutProblem;
 
 constexpr unsigned kNotThere = ~0u;
 
-// The tensors of a problem by where they stand: variables, values, and what ops must take (results of functions, operands).
+// The tensors of a problem by place: variables, values, and tensors that ops must take (results of functions, operands).
 template <typename Visit> void visitTensors(const LayoutProblem &problem, const LayoutProblem &other, Visit visit) {
   for (auto [variable, same] : llvm::zip_equal(problem.variables, other.variables)) {
     visit(variable.second, same.second);
@@ -54,15 +54,15 @@ struct Candidate {
   int64_t bytes;    // of the tensors, whole
   int64_t priority; // of the rule
 
-  // Returns what rules are sorted by, those that are worth saying first.
+  // Returns the sort key of rules, the most useful first.
   auto key() const { return std::tuple(kind, -bytes, tensors.front(), StringRef(match)); }
 };
 
-// State: the problem, with what is given of it from the start, the layouts that are wanted, and the rules that may be taken.
+// State: the problem, with its given layouts, the wanted layouts, and the candidate rules.
 class RuleSearch {
 public:
-  // `storesLast`: rules for parameters and state have priority 1, those for all else 0, and propagate first: how a parameter is kept then
-  // says nothing of what is computed with it where a rule, or what follows from one, does.
+  // `storesLast`: rules for parameters and state have priority 1, all others 0, and propagate first: the storage of a parameter then does
+  // not affect the computation with it where a rule, or its consequence, does.
   RuleSearch(LayoutProblem &problem, const layout::NamedTensors &named, const LayoutProblem &laidOut, bool storesLast)
       : problem(problem), named(named), storesLast(storesLast), wanted(problem.tensors.size()) {
     layout::Inference inference(laidOut);
@@ -96,7 +96,7 @@ public:
   }
 
 private:
-  // What may be spent, in ops that inferences look at.
+  // The budget, in ops that inferences visit.
   static constexpr size_t kMostOpsOfDrops = 3000000, kMostOpsOfLists = 800000;
   static constexpr size_t kMostNames = 10000000; // that globs for two rules are compared with
 
@@ -151,8 +151,8 @@ private:
 
   int64_t priorityOf(Kind kind) const { return storesLast && (kind == Parameter || kind == State) ? 1 : 0; }
 
-  // Returns the rule for all that a glob matches; nothing where that is not laid out alike, or something is given of it. With a layout,
-  // some may be laid out otherwise: the rule then has a priority behind that of rules which name them.
+  // Returns the rule for all matches of a glob; nothing where they have several layouts, or one of them is given. With a layout, some may
+  // have another one: the rule then has a lower precedence than rules that name them.
   std::optional<Candidate> makeCandidate(StringRef glob, const Layout *general = nullptr) const {
     Candidate made{glob.str(), {}, {}, 0, 0, 0};
     std::set<unsigned> seen;
@@ -195,7 +195,7 @@ private:
         most = makeCandidate(joinNumbers(names), &single.find(names.front())->second.layout);
       }
       if (most && general.count(most->tensors) != 0) {
-        continue; // the same tensors by other names, those of the nodes that make them
+        continue; // the same tensors by the names of their nodes
       }
       auto overlaps = [&](const SmallVector<unsigned> &others) {
         return llvm::any_of(others, [&](unsigned tensor) { return llvm::is_contained(most->tensors, tensor); });
@@ -216,14 +216,14 @@ private:
     }
   }
 
-  // A node and its result are the same tensor: the first of those that are the same stays.
+  // A node and its result are the same tensor: the first of equal ones stays.
   void sortCandidates() {
     llvm::sort(candidates, [](const Candidate &a, const Candidate &b) { return a.key() < b.key(); });
     std::set<SmallVector<unsigned>> known;
     llvm::erase_if(candidates, [&](const Candidate &candidate) { return !known.insert(candidate.tensors).second; });
   }
 
-  // Makes one rule of two that say the same, where a glob for both matches nothing else that is laid out otherwise.
+  // Joins two rules of one layout, where a glob for both matches nothing with another layout.
   void joinCandidates() {
     size_t left = kMostNames / std::max<size_t>(1, named.names().list({NameKind::Op, NameKind::Tensor}).size());
     for (size_t i = 0; i < candidates.size(); ++i) {
@@ -303,8 +303,8 @@ private:
     return wrong.named <= mostWrong.named && wrong.all <= mostWrong.all;
   }
 
-  // Leaves out what changes nothing, what is least worth saying first: many rules at once, where that goes. Returns whether each of the
-  // others was tried.
+  // Drops rules without effect, the least useful first: many rules at once, where that is possible. Returns whether each of the others was
+  // tried.
   bool dropRules() {
     for (bool isFewer = true; isFewer;) {
       const size_t before = rules.size();
@@ -321,7 +321,7 @@ private:
     return spent < kMostOpsOfDrops;
   }
 
-  // Leaves out what changes nothing of rules [begin, end).
+  // Drops rules without effect in [begin, end).
   void dropRange(size_t begin, size_t end) {
     if (begin == end || spent >= kMostOpsOfDrops) {
       return;
@@ -337,7 +337,7 @@ private:
     }
   }
 
-  // Takes the first shorter list that does as well, if there is one. Returns whether all were tried that are shorter than what is taken.
+  // Takes the first shorter list with the same effect, if there is one. Returns whether all lists shorter than the taken one were tried.
   bool tryShorterLists() {
     spent = 0;
     for (size_t length = 0; length < rules.size(); ++length) {
@@ -371,10 +371,10 @@ private:
   const layout::NamedTensors &named;
   const bool storesLast;
   std::vector<Layout> wanted; // by tensor
-  int64_t told = 0;           // operands that ops are told how to take
+  int64_t told = 0;           // operands with given layouts
   std::vector<Candidate> candidates;
   Rules rules;
-  std::vector<bool> isNamed; // by tensor: a rule can say how it is laid out
+  std::vector<bool> isNamed; // by tensor: a rule can name it
   Wrong mostWrong;           // with all rules
   size_t spent = 0;          // ops that inferences looked at
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stages of forward ops: by rule, and by cost for what rules leave open.
+// The stages of forward ops: by rule, and by cost where rules leave it open.
 
 #include "passes/stage/stage_assignment.h"
 
@@ -56,7 +56,7 @@ LogicalResult StageAssignment::readRules(func::FuncOp step) {
   return success();
 }
 
-// Returns the ops that take what the compiler keeps for itself in a variable of which one stage has the value: the sum of the losses.
+// Returns the ops that take a variable of the compiler whose value one stage has: the sum of the losses.
 SmallVector<Operation *> StageAssignment::summersOf(func::FuncOp step) const {
   llvm::StringSet<> sums;
   for (auto write : step.front().getOps<nn::WriteOp>()) {
@@ -90,7 +90,7 @@ void StageAssignment::joinUsers(ArrayRef<Operation *> ops, const llvm::DenseSet<
   }
 }
 
-// Puts what makes the loss, and what adds it up, on the last stage.
+// Puts the ops that make the loss, and add it up, on the last stage.
 LogicalResult StageAssignment::assignLoss(func::FuncOp step, llvm::DenseSet<Operation *> &isRuled) {
   for (Value result : step.front().getTerminator()->getOperands()) {
     Operation *op = result.getDefiningOp();
@@ -117,8 +117,8 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
       ops.push_back(&op);
     }
   }
-  // The stage that each op has at least: by rule, or what it takes.
-  llvm::DenseSet<Operation *> isRuled, begins; // by rule; that take no results of others, or only what is made of variables alone
+  // The least stage of each op: by rule, or by its operands.
+  llvm::DenseSet<Operation *> isRuled, begins; // by rule; without operands except values of variables alone
   llvm::DenseSet<Operation *> ofVariables;
   for (Operation *op : ops) {
     auto rule = rules.find(nn::getPath(op->getLoc()));
@@ -153,8 +153,8 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
   if (failed(assignLoss(step, isRuled))) {
     return failure();
   }
-  joinUsers(ops, begins);       // what takes no other op's results stands with what takes its own
-  SmallVector<Operation *> cut; // what is made of variables alone goes with what takes it
+  joinUsers(ops, begins);       // an op without operands stands with its users
+  SmallVector<Operation *> cut; // values of variables alone go with their users
   DenseMap<Operation *, size_t> places;
   for (Operation *op : ops) {
     if (!ofVariables.contains(op)) {
@@ -172,12 +172,12 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
   return success();
 }
 
-// Cuts the ops, none of which comes before what it takes, where rules leave it open.
+// Cuts the ops, none of which comes before its operands, where rules leave it open.
 LogicalResult StageAssignment::balance(ArrayRef<Operation *> ops, ArrayRef<std::optional<int64_t>> ruled) {
   dist::DeviceRates rates = dist::findDeviceRates(module);
   const int64_t count = ops.size();
   CutProblem problem{{}, std::vector<int64_t>(count, 0), std::vector<bool>(count, false), stages, {}, {}};
-  std::vector<int64_t> changes(count + 2, 0); // of what crosses, from one place to the next
+  std::vector<int64_t> changes(count + 2, 0); // of crossing values, from one place to the next
   DenseMap<Operation *, int64_t> places;
   for (auto [place, op] : llvm::enumerate(ops)) {
     places[op] = place;

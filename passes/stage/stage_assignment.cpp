@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Forward ops first (forward_stages.cpp). Gradients follow the ops that they are of, updates the parameters that they write.
+// Forward ops first (forward_stages.cpp). Gradients follow their ops, updates their parameters.
 
 #include "passes/stage/stage_assignment.h"
 
@@ -42,7 +42,7 @@ FailureOr<StageAssignment> StageAssignment::create(ModuleOp module, const Cut &c
 
 LogicalResult StageAssignment::run() {
   auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
-  findAccess(step); // first: it finds what one stage keeps
+  findAccess(step); // first: it finds the variables that one stage keeps
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function != step) {
       findAccess(function);
@@ -75,8 +75,8 @@ void StageAssignment::findAccess(func::FuncOp function) {
   for (auto write : function.front().getOps<nn::WriteOp>()) {
     written.insert(write.getVariable());
   }
-  // First as if all that the compiler keeps for itself were counters. What turns out to be written by one program only (a sum of losses) is
-  // read there, too.
+  // First as if all variables of the compiler were counters. A variable that is written by one program only (a sum of losses) is read
+  // there, too.
   llvm::StringSet<> counters;
   for (auto variable : module.getOps<nn::VariableOp>()) {
     if (variable.getInternal() && !kept.contains(variable.getSymName())) {
@@ -95,7 +95,7 @@ void StageAssignment::findAccess(func::FuncOp function) {
     if (isa<dist::CollectiveOpInterface, nn::GradientOp, nn::WriteOp>(op) || !isPure(&op)) {
       return Access::Fixed;
     }
-    // What only says when to compute what every program computes for itself is of no stage: several may take what is made of it.
+    // Ops that only order a computation which every program repeats have no stage: several may take its results.
     if (auto after = dyn_cast<dist::AfterOp>(op)) {
       Operation *def = after.getInput().getDefiningOp();
       return def && !isOfOneStage(def) && access.lookup(def) == Access::Free ? Access::Free : Access::Fixed;
@@ -151,7 +151,7 @@ void StageAssignment::notePath(Operation *op) {
   found->second = std::max(found->second, stageOf[op]);
 }
 
-// Finds the stage of each parameter, the first that takes it, and of what the optimizer keeps for it.
+// Finds the stage of each parameter, the first that takes it, and of its optimizer state.
 void StageAssignment::findHomes(func::FuncOp step) {
   llvm::StringSet<> written;
   for (auto function : module.getOps<func::FuncOp>()) {
@@ -194,7 +194,7 @@ void StageAssignment::findHomes(func::FuncOp step) {
   }
 }
 
-// Gradients stand with the ops that they are of, and never behind what they take of other gradients, which come from the last stage.
+// Gradients stand with their ops, and never after other gradients that they take, which come from the last stage.
 void StageAssignment::assignBackward(func::FuncOp step) {
   nn::Phases phases(step.front());
   for (Operation &op : step.front().without_terminator()) {
@@ -229,7 +229,7 @@ void StageAssignment::assignBackward(func::FuncOp step) {
       continue;
     }
     SmallVector<Operation *> users(op.getUsers());
-    for (size_t i = 0; i < users.size(); ++i) { // what says when is not taken
+    for (size_t i = 0; i < users.size(); ++i) { // an event is no operand
       if (auto after = dyn_cast<dist::AfterOp>(users[i])) {
         const bool isTaken = after.getInput().getDefiningOp() == &op;
         llvm::copy_if(after->getUsers(), std::back_inserter(users), [&](Operation *) { return isTaken; });
@@ -240,8 +240,8 @@ void StageAssignment::assignBackward(func::FuncOp step) {
   }
 }
 
-// Ops of an evaluation stand with those of the training step that have their paths, the others with what takes their results: the last
-// stage tells these.
+// Ops of an evaluation stand with the ops of the training step that have their paths, the others with the users of their results: outputs
+// of the last stage.
 void StageAssignment::assignEvaluation(func::FuncOp function) {
   Operation *end = function.front().getTerminator();
   SmallVector<Operation *> ops;
@@ -260,7 +260,7 @@ void StageAssignment::assignEvaluation(func::FuncOp function) {
     bool isResult = llvm::is_contained(op->getUsers(), end);
     stageOf[op] = path != pathStages.end() && !isResult ? path->second : first.value_or(stages - 1);
   }
-  for (Operation *op : ops) { // never before what it takes
+  for (Operation *op : ops) { // never before its operands
     for (Value operand : op->getOperands()) {
       auto read = operand.getDefiningOp<nn::ReadOp>();
       stageOf[op] = std::max(stageOf[op], most(stageOf[op], read ? firstTakerOf(read.getVariable()) : stageOfValue(operand)).value_or(0));

@@ -36,7 +36,7 @@ public:
     }
   }
 
-  // Finds the checkpoint to go on from. Its seed becomes that of the run.
+  // Finds the checkpoint to go on from. The run takes its seed.
   Status findCheckpoint() {
     ASHLAR_RETURN_IF_ERROR(loader.open());
     if (loader.resumes()) {
@@ -124,7 +124,7 @@ public:
     uint64_t untilLine = logEvery == 0 ? 0 : logEvery - firstStep % logEvery;
     double host = 0; // seconds in which the host was busy with steps after the first few
     const uint64_t mostSteps = totalSteps - firstStep;
-    const bool timesHost = executor.runsAhead() && mostSteps > kWarmUpSteps; // a look at the clock costs as much as a small kernel
+    const bool timesHost = executor.runsAhead() && mostSteps > kWarmUpSteps; // reading the clock costs as long as a small kernel
     uint64_t done = firstStep;
     for (bool ends = false; done < totalSteps && !ends; ++done) {
       double before = timesHost ? seconds() : 0, waited = batches.feed->waitedSeconds;
@@ -170,7 +170,7 @@ public:
   // Fails when that loss is not finite.
   Status checkEvaluation() { return watch.checkEvaluation(evaluationLoss); }
 
-  // Writes the parameters where they are wanted. All ranks take part; only rank 0's status can tell of a file.
+  // Writes the requested parameters. All ranks take part; only rank 0's status has errors of files.
   Status saveParameters() { return writeOutputTensors(session, parameters); }
 
   Status close() {
@@ -180,7 +180,7 @@ public:
   }
 
 private:
-  // Runs step number `number`, from 0 on: what its order says.
+  // Runs step number `number`, from 0 on, by its order.
   Status runStep(uint64_t number) {
     uint64_t batch = 0;
     ashlar_rt_run run;
@@ -199,7 +199,7 @@ private:
     return Status();
   }
 
-  // Looks at the numbers of a step that was started, and saves what is due. `wasRead`: the devices are through with it.
+  // Checks the numbers of a step that was started, and saves due checkpoints. `wasRead`: the devices are through with it.
   Status endStep(uint64_t number, bool wasRead, bool &ends) {
     const bool now =
         wasRead || number + 1 == totalSteps || (session.options->saveEvery != 0 && (number + 1) % session.options->saveEvery == 0);
@@ -216,7 +216,7 @@ private:
     return allKnow ? watch.agreeOnFailure(seen) : seen;
   }
 
-  // Tells of updates that were left out, when there are more than were told of. Every rank calls it.
+  // Reports skipped updates, when there are unreported ones. Every rank calls it.
   Status tellSkipped() {
     uint64_t count = 0;
     ASHLAR_RETURN_IF_ERROR(watch.skippedSteps(count));
@@ -227,7 +227,7 @@ private:
     return Status();
   }
 
-  // Tells how long the steps took, what of it the host was busy for, unless `host` is negative, and what it waited for data.
+  // Reports the time of the steps, the part that the host was busy for, unless `host` is negative, and the waits for data.
   void tellTimes(uint64_t steps, double elapsed, double host) {
     const double each = steps == 0 ? 0 : 1e6 / static_cast<double>(steps);
     const double waited = batches.pipeline.waitedSeconds();
@@ -254,7 +254,7 @@ private:
         [&] { return batches.feed->next(microBatch); });
   }
 
-  // A step with what --trace does around it.
+  // A step with its part of --trace.
   Status runTraced(uint64_t number) {
     std::string line;
     ASHLAR_RETURN_IF_ERROR(tracer->beginStep(number));
@@ -295,7 +295,7 @@ private:
     if (directory.empty()) {
       return Status();
     }
-    std::set<std::string> names; // what several stages hold is alike on all
+    std::set<std::string> names; // copies on several stages are equal
     for (const ashlar_rt_variant &stage : Stages(*session.variant)) {
       for (uint32_t i = 0; i < stage.num_tensors; ++i) {
         const ashlar_rt_tensor &tensor = stage.tensors[i];
@@ -327,7 +327,7 @@ private:
   uint64_t stepsPerEpoch = 1;
   uint64_t firstStep = 0; // done in earlier runs
   uint64_t totalSteps = 0, stepsDone = 0;
-  uint64_t skippedSteps = 0; // that were told of
+  uint64_t skippedSteps = 0; // reported so far
   double evaluationLoss = 0;
   bool isCut = false;
 };

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Estimates of local programs. What lowering will do is foreseen by one coarse rule: library calls and collectives keep their order, and
-// every other op joins the kernel that stands before the first of them that needs its result, as ordering and fusion arrange it
-// (passes/lower). Longer than 500 lines: one class, whose parts all read the same times of ops and values.
+// Estimates of local programs. Lowering is predicted by one coarse rule: library calls and collectives keep their order, and every other op
+// joins the kernel that stands before the first of them that needs its result, as ordering and fusion arrange it (passes/lower). Longer
+// than 500 lines: one class, whose parts all read the same times of ops and values.
 
 #include "passes/layout/redistribute/estimate.h"
 
@@ -30,7 +30,7 @@ namespace {
 enum class Form {
   Source, // a value that is there, or is made where it is used: a read, a constant
   Alias,  // another name of its operand
-  View,   // elements of its operands in other places, read there by what uses it
+  View,   // elements of its operands in other places, read there by its users
   Kernel, // in a generated kernel
   Call,   // an instruction of its own: a library call, a collective
   Write   // where a value is kept
@@ -61,7 +61,7 @@ bool reduces(Operation *op) {
   return rule && llvm::any_of(rule.getShardingRule().factors, isReduction);
 }
 
-// What runs as one: a call, or a kernel.
+// A unit of execution: a call, or a kernel.
 struct Work {
   __int128 flops = 0, narrowFlops = 0, bytes = 0;
   int64_t timePs = 0;               // of these
@@ -161,7 +161,7 @@ private:
         int64_t after = write ? lastRead.lookup(write.getVariableAttr().getAttr()) : 2 * calls;
         times[op] = std::max(ready[op], after + 1) / 2 * 2;
       }
-      if (times[op] == kNever) { // its results are not needed by what is anchored
+      if (times[op] == kNever) { // no anchored op needs its results
         times[op] = 2 * calls;
       }
       for (unsigned operand : program.ops[op].operands) {
@@ -172,7 +172,7 @@ private:
     }
   }
 
-  // Whether the op is a collective. What slices move is computing.
+  // Whether the op is a collective. The copies of slices count as computation.
   bool isSent(size_t op) const {
     std::optional<CollectiveKind> kind = program.ops[op].kind;
     return kind && kind != CollectiveKind::Slice;
@@ -218,8 +218,8 @@ private:
     return value;
   }
 
-  // Finds the values that their readers, kernels all of them, compute again element by element, as lowering has it
-  // (passes/lower/fusion/compute_again.h): what they are computed from takes their place in memory.
+  // Finds the values that their readers, all kernels, recompute element by element, as in lowering (passes/lower/fusion/compute_again.h):
+  // their operands stay in memory instead.
   void findComputedAgain() {
     users.resize(program.values.size());
     for (size_t op = 0; op < program.ops.size(); ++op) {
@@ -274,8 +274,7 @@ private:
                                       llvm::any_of(users[value], [&](size_t user) { return workOf[user] != workOf[*maker]; }));
   }
 
-  // Returns what an op's result is computed from that is in memory, or is a sum of the same kernel; nothing where that is no cheap
-  // arithmetic.
+  // Returns the operands of an op's result that are in memory, or are sums of the same kernel; nothing where it is no cheap arithmetic.
   std::optional<SmallVector<unsigned>> leavesOf(size_t root) const {
     constexpr size_t kMostOps = 8; // 16 instructions
     SmallVector<size_t> pending = {root};
@@ -301,7 +300,7 @@ private:
     return leaves.takeVector();
   }
 
-  // Visits the values that are read from memory where `value` is read: those that the views before it are of.
+  // Visits the values that are read from memory where `value` is read: the sources of the views before it.
   void visitRead(unsigned value, llvm::function_ref<void(unsigned value)> visit) const {
     SmallVector<unsigned> pending = {value};
     llvm::DenseSet<unsigned> seen;
@@ -356,7 +355,7 @@ private:
     }
   }
 
-  // Returns when a value is computed; the time before all for what is there from the start.
+  // Returns when a value is computed; the time before all for values that exist from the start.
   int64_t madeAt(unsigned value) const {
     std::optional<unsigned> maker = program.makers[value];
     return maker && forms[*maker] != Form::Source ? times[*maker] : -1;
@@ -379,7 +378,7 @@ private:
     return isConstant || (maker && forms[*maker] != Form::Source && workOf[*maker] == work);
   }
 
-  // Returns what there is to do for each call and kernel.
+  // Returns the work of each call and kernel.
   std::vector<Work> listWorks() const {
     std::vector<Work> works(workCount);
     for (size_t op = 0; op < program.ops.size(); ++op) {
@@ -407,7 +406,7 @@ private:
     return works;
   }
 
-  // What one device alone computes, others wait for: the one that has most of it.
+  // All devices wait for ops of one device alone: the one with most of them counts.
   static void keepLargestOwner(std::vector<Work> &works) {
     std::map<int64_t, __int128> sums;
     for (const Work &work : works) {
@@ -431,7 +430,7 @@ private:
     return total;
   }
 
-  // Adds how much longer the program takes than its computing, when collectives run beside it where they can and that is faster.
+  // Adds the time of the program beyond its computation, with overlapped collectives where possible and faster.
   void addExposed(const std::vector<Work> &works, ProgramEstimate &estimate) const {
     bool movesBeside = llvm::any_of(program.ops, [](const LocalOp &op) { return op.movesBeside; });
     dist::OverlapSchedule schedule;
@@ -451,7 +450,7 @@ private:
     }
   }
 
-  // Returns the calls and kernels in their order, with what each needs.
+  // Returns the calls and kernels in their order, with their dependences.
   std::vector<dist::CostedOp> costedOps(const std::vector<Work> &works) const {
     std::vector<dist::CostedOp> estimated(works.size());
     llvm::DenseMap<Attribute, SmallVector<unsigned>> readersOf; // of variables
@@ -469,7 +468,7 @@ private:
           here.holdsOperand = true;
         }
       }
-      if (auto write = dyn_cast_or_null<nn::WriteOp>(local.op)) { // over what others read before
+      if (auto write = dyn_cast_or_null<nn::WriteOp>(local.op)) { // over a value that others read before
         llvm::append_range(here.needs, readersOf.lookup(write.getVariableAttr().getAttr()));
       }
       if (isSent(op)) {
@@ -489,12 +488,12 @@ private:
     return estimated;
   }
 
-  // Whether what an op makes may take the place of an operand that dies: element by element, or by the collective.
+  // Whether an op's result may overwrite an operand that dies: element by element, or by the collective.
   bool worksInPlace(size_t op) const {
     return program.ops[op].kind == CollectiveKind::AllReduce || (forms[op] == Form::Kernel && !anchors[op]);
   }
 
-  // What is written or returned lies where it is kept.
+  // Written or returned values lie where they are kept.
   int64_t peakBytes() const {
     struct Change {
       int64_t added = 0, replaced = 0, freed = 0; // replaced: added where freed bytes may be taken

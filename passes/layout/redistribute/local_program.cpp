@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Partitioning in numbers: a value of a device is known by the op and operands that it comes from, so what partitioning merges is one
-// number here. What it leaves out (simplify_collectives.cpp) is the same two patterns. Longer than 500 lines: one class with one method a
+// Partitioning in numbers: a value of a device is identified by its op and operands, so values that partitioning merges are one number
+// here. The redundant collectives (simplify_collectives.cpp) are the same two patterns. Longer than 500 lines: one class with one method a
 // kind of op, over one table of values.
 
 #include "passes/layout/redistribute/local_program.h"
@@ -22,7 +22,7 @@ namespace ashlar::layout {
 
 namespace {
 
-// Returns the program without what no output needs.
+// Returns the program without ops that no output needs.
 LocalProgram withoutUnused(LocalProgram program) {
   std::vector<bool> used(program.values.size(), false);
   std::vector<LocalOp> kept;
@@ -62,9 +62,9 @@ public:
   }
 
 private:
-  using AxisSet = uint64_t; // one bit an axis of the mesh; of more than 64, most of which have one device, some share theirs
+  using AxisSet = uint64_t; // one bit an axis of the mesh; beyond 64 axes, mostly of one device, some share a bit
 
-  // What makes two values one: the op, what it takes and what it gives.
+  // The identity of a value: its op, operands and results.
   struct Key {
     const void *name, *attributes;
     SmallVector<unsigned, 3> operands;
@@ -212,8 +212,8 @@ private:
     return dist::splitWindows(mesh, *row.rule, types, layouts);
   }
 
-  // Adds the run that an op reads in the place of a piece, as partitioning does: of what every device knows each makes its own, and what is
-  // repeated along other dims is exchanged before that.
+  // Adds the run that an op reads instead of a shard, as partitioning does: each device makes its own from values that all know, and values
+  // that are broadcast along other dims are exchanged before that.
   unsigned addRun(const dist::SplitWindow &window, unsigned piece) {
     std::optional<unsigned> number = local.makers[piece];
     Operation *maker = number ? local.ops[*number].op : nullptr;
@@ -273,8 +273,8 @@ private:
     return add(key, std::move(op), type, varying[input] | axesOf(window.axes)).front();
   }
 
-  // Adds to a key what tells ops apart whose operands and local types are equal: which piece of the whole they compute. Returns the axes
-  // along which the result varies because of it.
+  // Adds to a key the shard that an op computes, which distinguishes ops with equal operands and local types. Returns the axes along which
+  // the result varies because of it.
   AxisSet addPlace(unsigned number, SmallVectorImpl<const void *> &key) {
     const ProblemOp &row = problem.ops[number];
     AxisSet axes = 0;
@@ -330,7 +330,7 @@ private:
     });
   }
 
-  // Returns what one element of the constant is, if all are equal.
+  // Returns the element of a constant, if all are equal.
   static DenseElementsAttr splatOf(Operation *op) {
     auto constant = dyn_cast<nn::ConstantOp>(op);
     auto dense = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : DenseElementsAttr();
@@ -367,8 +367,8 @@ private:
     return value;
   }
 
-  // Adds a step on a local value and returns its result; what takes a collective back is the value before it. `placed`: by the
-  // model itself.
+  // Adds a step on a local value and returns its result; the inverse of a collective gives the value before it. `placed`: by the model
+  // itself.
   unsigned addStep(const dist::Step &step, RankedTensorType global, const Layout &from, unsigned input, bool placed) {
     Layout to = dist::applyStep(from, step);
     RankedTensorType type = dist::localType(mesh, global, to);
@@ -411,8 +411,8 @@ private:
     return add({nullptr, describe(step, from).getAsOpaquePointer(), {input}, key}, std::move(op), type, varies).front();
   }
 
-  // Returns a value whose dim a step can cut into equal pieces: with zeros behind, which may be the same ones that the model itself puts
-  // there. Over several axes no pad of a model is like those of partitioning.
+  // Returns a value whose dim a step can cut into equal shards: with zeros behind, maybe the model's own. Over several axes no pad of a
+  // model is like partitioning's.
   unsigned addPadding(unsigned input, const dist::Step &step) {
     RankedTensorType type = local.values[input];
     if (step.axes.size() != 1 || dist::isEven(mesh, type.getDimSize(step.dim), step.axes)) {
@@ -440,8 +440,7 @@ private:
     return found == paddedOf.end() ? value : found->second;
   }
 
-  // Returns what the op of a step has beside its operand and result: equal ones are one op, whatever the layouts are called that they lead
-  // from and to.
+  // Returns the attributes of a step's op besides operand and result: equal ones are one op, whatever the names of their layouts.
   Attribute describe(const dist::Step &step, const Layout &from) const {
     const bool reduces = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
     SmallVector<int64_t> numbers = {static_cast<int64_t>(step.kind), reduces ? static_cast<int64_t>(from.reduction) : -1, step.dim,
@@ -459,7 +458,7 @@ private:
     return add({nullptr, nullptr, {value}, {}}, std::move(op), local.values[value], varying[value]).front();
   }
 
-  // Enters what a collective sends. A dim that is cut is padded first.
+  // Enters the traffic of a collective. A dim that is cut is padded first.
   void setCost(LocalOp &op, const dist::Step &step, RankedTensorType operand, RankedTensorType result) const {
     if (step.kind == CollectiveKind::Slice) {
       return;
@@ -482,7 +481,7 @@ private:
   dist::Planner &planner;
   LocalProgram local;
   std::vector<AxisSet> varying; // the axes along which devices may hold different elements of each value
-  std::unordered_map<Key, SmallVector<unsigned, 1>, HashKey> equal; // results, by what makes them
+  std::unordered_map<Key, SmallVector<unsigned, 1>, HashKey> equal; // results, by their keys
   llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> held;     // values, by value of the problem and holding
   llvm::DenseMap<unsigned, unsigned> paddedOf;                      // of a value with padding that a step put there: the one before
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides kernel by kernel, in program order, result by result: so what a result is computed from is known to be stored or not.
+// Decides kernel by kernel, in program order, result by result: so the operands of a result are known to be stored or not.
 
 #include "passes/lower/fusion/compute_again.h"
 
@@ -49,7 +49,7 @@ public:
 
   int64_t of(Operation *op) const { return positions.lookup(op); }
 
-  // Notes that `made` stands in the place of `op`, which goes.
+  // Records that `made` replaces `op`, which goes.
   void replace(Operation *op, Operation *made) {
     int64_t position = positions.lookup(op);
     std::optional<int64_t> owner = owners.lookup(op);
@@ -66,7 +66,7 @@ public:
   // Returns whether the same devices compute both.
   bool haveOneOwner(Operation *a, Operation *b) const { return owners.lookup(a) == owners.lookup(b); }
 
-  // Returns whether a value can be read at `place` without a copy: what it was read from is not overwritten by then.
+  // Returns whether a value can be read at `place` without a copy: its source is not overwritten by then.
   bool isIntact(Value value, int64_t place) const {
     auto read = value.getDefiningOp<nn::ReadOp>();
     auto write = read ? firstWrites.find(read.getVariableAttr()) : firstWrites.end();
@@ -90,14 +90,14 @@ private:
 struct Decision {
   unsigned number;                      // of the result
   SmallVector<Operation *> ops;         // of the body, operands first
-  llvm::SetVector<Value> leaves;        // of the body: what the ops take from memory
+  llvm::SetVector<Value> leaves;        // of the body: loads of the ops
   llvm::SetVector<Operation *> readers; // kernels
 };
 
 // The results of one kernel.
 //
-// State: `decisions`, and what follows of them: `dropped`, yielded values that are no results any more; `added`, values that are results
-// now; `taken`, the leaves that each reader takes.
+// State: `decisions`, and their consequences: `dropped`, yielded values that are no results any more; `added`, values that are results now;
+// `taken`, the leaves that each reader takes.
 class Maker {
 public:
   Maker(exec::FusionOp fusion, exec::Target target, Places &places)
@@ -132,7 +132,7 @@ private:
   DenseSet<Value> dropped;
   llvm::SetVector<Value> added;
   DenseMap<Operation *, DenseSet<Value>> taken;
-  SmallVector<Value> results; // of the body, those of the kernel that is left
+  SmallVector<Value> results; // of the body, the remaining kernel's
 
   Operation *yield() const { return body.getTerminator(); }
   Value yielded(unsigned number) const { return yield()->getOperand(number); }
@@ -161,8 +161,8 @@ private:
            llvm::all_of(argument.getUsers(), [](Operation *user) { return isElementwise(user) || isa<nn::ReduceOp>(user); });
   }
 
-  // Finds what computes a value of the body from values that are in memory, or are small enough to be there; false where kernels cannot
-  // compute it again.
+  // Finds the ops that compute a value of the body from values that are in memory, or are small enough to be there; false where kernels
+  // cannot recompute it.
   bool trace(Value value, Decision &decision) const {
     DenseSet<Value> needed = {value};
     for (Operation *op = value.getDefiningOp(); op; op = op->getPrevNode()) {
@@ -189,7 +189,7 @@ private:
     return true;
   }
 
-  // Returns the value outside of the kernel for one of the body; null for what is no result yet.
+  // Returns the value outside of the kernel for one of the body; null for one that is no result yet.
   Value outside(Value value) const {
     if (auto argument = dyn_cast<BlockArgument>(value)) {
       return fusion->getOperand(argument.getArgNumber());
@@ -264,7 +264,7 @@ private:
     decisions.push_back(std::move(decision));
   }
 
-  // Whether what is left of the kernel is still one nest: where no reduction is left, a loop over results of one shape.
+  // Whether the remaining kernel is still one nest: where no reduction is left, a loop over results of one shape.
   bool hasOneDomain() const {
     DenseSet<Value> needed(added.begin(), added.end());
     for (Value value : yield()->getOperands()) {
@@ -285,7 +285,7 @@ private:
     return allFull;
   }
 
-  // Returns the kernel with the results that it has now, which takes the body. What is dropped is still used.
+  // Returns the kernel with its current results, which takes the body. Dropped values are still used.
   exec::FusionOp rebuild() {
     SmallVector<Value> old;
     for (auto [value, result] : llvm::zip_equal(yield()->getOperands(), fusion.getResults())) {
@@ -305,7 +305,7 @@ private:
     return rest;
   }
 
-  // Puts the ops of a decision into a reader, in the place of the argument that was the result.
+  // Puts the ops of a decision into a reader, instead of the argument that was the result.
   void copy(const Decision &decision, exec::FusionOp rest, exec::FusionOp reader) {
     Block &block = reader.getBody().front();
     IRMapping mapping;
@@ -331,7 +331,7 @@ private:
     reader.getInputsMutable().erase(number);
   }
 
-  // Drops from the kernel what no result needs.
+  // Drops dead ops from the kernel.
   void clean(exec::FusionOp rest) {
     yield()->setOperands(results);
     dropUnused(rest);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Orders the ops of a program for fusion and memory. State: the ops placed so far. Library calls and collectives keep their order; every
-// other op, and a broadcast from an owner, is placed when something placed needs it, with two exceptions: a reduction follows its operand
-// at once, and a write follows as soon as its value can be computed and nobody needs the old value any more, but no reduction stands
-// between others. Each op is placed once; linear in the ops and in what each write still needs when its value can be computed.
+// other op, and a broadcast from an owner, is placed when a placed op needs it, with two exceptions: a reduction follows its operand at
+// once, and a write follows as soon as its value can be computed and the old value is dead, but no reduction stands between others. Each op
+// is placed once; linear in the ops and in the pending needs of each write when its value can be computed.
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
@@ -69,7 +69,7 @@ public:
     for (Operation *op : order) {
       op->moveBefore(&block, block.end());
     }
-    // What nobody needs was never placed and now stands first: drop it, users first.
+    // Dead ops were never placed and now stand first: drop them, users first.
     for (Operation *op : llvm::reverse(original)) {
       if (!placed.contains(op)) {
         op->erase();
@@ -91,19 +91,19 @@ private:
   llvm::SetVector<Operation *> freeWrites;                  // that waited, and do no longer
   llvm::MapVector<Attribute, SmallVector<nn::ReadOp>> reads;
 
-  // An op that is being placed: first its operands, then itself, then what follows it.
+  // An op that is being placed: first its operands, then itself, then its followers.
   struct Placing {
     Operation *op;
     unsigned operand = 0;
     SmallVector<Operation *> followers = {};
-    bool isPlaced = false, isShrinking = false; // the followers are those of the reduction's rows
+    bool isPlaced = false, isShrinking = false; // the followers join the reduction's rows
   };
 
   // The last part of an update, which a write then waits for.
   static bool isFromOwner(Operation *op) { return isa<dist::BroadcastOp>(op) && dist::getOwner(op); }
 
-  // An op that can be computed as soon as its operands can: placing it is not an event of its own. A reduction is one: what is computed
-  // from it would keep others out of its kernel.
+  // An op that can be computed as soon as its operands can: placing it is not an event of its own. A reduction is one: its users would keep
+  // others out of its kernel.
   static bool followsOperands(Operation *op) {
     return (isFusible(op) && !isa<nn::ReduceOp>(op)) || aliasesOperands(op) || isa<dist::SliceOp>(op) || isFromOwner(op);
   }
@@ -129,7 +129,7 @@ private:
     }
   }
 
-  // The results of `op` have become available: tells the users.
+  // Notifies the users of `op` that its results are available.
   void announce(Operation *op) {
     SmallVector<Operation *> worklist{op};
     while (!worklist.empty()) {
@@ -149,10 +149,10 @@ private:
     }
   }
 
-  // Places what the op needs, then the op, then what follows it. An op that needs one that is underway is left: it follows an operand of
-  // that one too early, and is placed when it follows the next of its own operands or is needed.
+  // Places the op's operands, then the op, then its followers. An op that needs one that is underway is left: it follows an operand of that
+  // one too early, and is placed when it follows the next of its own operands or is needed.
   void place(Operation *root) {
-    SmallVector<Placing> path; // each for the one ahead of it
+    SmallVector<Placing> path; // each for the one before it
     auto begin = [&](Operation *op) {
       if (!placed.contains(op) && underway.insert(op).second) {
         path.push_back({op});
@@ -189,14 +189,14 @@ private:
     }
   }
 
-  // Gives up the last op of a path, and those that need it.
+  // Gives up the last op of a path, and its dependents.
   void leave(SmallVectorImpl<Placing> &path) {
     do {
       underway.erase(path.pop_back_val().op);
     } while (!path.empty() && !path.back().isPlaced);
   }
 
-  // The op stands: tells those that wait for it.
+  // The op stands: notifies the ops that wait for it.
   void finish(Operation *op) {
     placed.insert(op);
     order.push_back(op);
@@ -241,7 +241,7 @@ private:
     return reduce && llvm::equal(reduce.getDims(), llvm::seq<int64_t>(kept, rank));
   }
 
-  // Reduction of rows: what is computed from it joins them. The first one last.
+  // Reduction of rows: its users join them. The first one last.
   SmallVector<Operation *> rowUsersOf(Operation *op) const {
     SmallVector<Operation *> found;
     if (isElementwise(op) ? isShrunk.contains(op) : reducesRows(op)) {
@@ -260,8 +260,8 @@ private:
     return true;
   }
 
-  // Notes which ops a write waits for: those that need the variable's old value, are not placed, and do not belong to the computation of
-  // the new one.
+  // Records the ops a write waits for: ops that need the variable's old value, are not placed, and do not belong to the computation of the
+  // new one.
   void findWaits(nn::WriteOp write) {
     DenseSet<Operation *> own;
     walkOperandsFirst(write, [&](Operation *op) { return !placed.contains(op) && own.insert(op).second; }, [](Operation *) {});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The count follows the runtime: runtime/execute/cuda/cuda_context.cpp allocates the block of a GPU, and the cpu executor, the pipelines
-// and the communicator what a process on the cpu has. Where the runtime's choice depends on what only it knows, the larger one counts.
+// and the communicator the memory of a process on the cpu. Where the runtime's choice depends on facts that only it has, the larger one
+// counts.
 
 #include "passes/lower/memory/memory_use.h"
 
@@ -56,10 +57,10 @@ private:
     }
   }
 
-  // The arenas, by what lies in them.
+  // The arenas, by their content.
   void addTensors() {
     std::map<exec::Role, uint64_t> bytesOf;
-    std::map<int64_t, uint64_t> owned; // state that one device keeps alone: what different ones keep lies at the same place
+    std::map<int64_t, uint64_t> owned; // state of one device alone: states of different ones share a place
     uint64_t largest = 0;
     for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
       std::optional<int64_t> owner = exec::getOwner(tensor);
@@ -123,7 +124,7 @@ private:
     }
   }
 
-  // What library calls run in, one after the other; where it is not of a fixed size, for each thread.
+  // The workspace of library calls, one after the other; where its size is not fixed, for each thread.
   uint64_t callWorkspace() {
     uint64_t most = 0;
     variant.getBody().walk([&](exec::GemmOp product) {
@@ -135,7 +136,7 @@ private:
     return most;
   }
 
-  // What calls keep of their fixed weights, for each device: once for all calls of a program that read them in one order.
+  // The calls' copies of fixed weights, for each device: once for all calls of a program that read them in one order.
   uint64_t orderedBytes() {
     uint64_t bytes = 0;
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
@@ -147,7 +148,7 @@ private:
     return bytes * perProcess;
   }
 
-  // Returns what the call adds to the orders that are `known`, by where the weights are.
+  // Returns the bytes that the call adds to the orders that are `known`, by the place of the weights.
   template <typename Desc>
   static uint64_t addOrdered(exec::FixedWeightsOpInterface call, const Desc &desc,
                              std::multimap<std::pair<exec::Space, uint64_t>, Desc> &known) {
@@ -163,7 +164,7 @@ private:
     return rt::orderedWeightBytes(desc);
   }
 
-  // This process' share of what the ranks of a host wait for each other in.
+  // This process' share of a host's buffers for waiting.
   uint64_t syncBufferBytes() {
     std::set<std::vector<int64_t>> sets;
     variant.getBody().walk([&](exec::CollectiveOp op) {
@@ -171,7 +172,7 @@ private:
       llvm::sort(axes);
       sets.insert(std::move(axes));
     });
-    uint64_t sends = 0; // of each rank: those of other stages have about as many
+    uint64_t sends = 0; // of each rank: other stages have about as many
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
       sends += program.getSends() ? program.getSends()->size() : 0;
     }
@@ -249,8 +250,8 @@ private:
     return bytes;
   }
 
-  // Without shared memory: what pieces are packed in that are not dense, or not in the order of the communicator. Collectives in a row may
-  // run together. Where devices talk to each other there is a word that says how far this one is.
+  // Without shared memory: packed pieces that are not dense, or not in the order of the communicator. Collectives in a row may run together. Devices that
+  // send to each other have a word with their progress.
   uint64_t collectiveWorkspace() {
     uint64_t most = 0;
     bool talks = variant.getNumStages() > 1;
@@ -286,7 +287,7 @@ private:
     for (auto [source, target, split, concat] :
          llvm::zip_equal(op.getSources().getAsRange<exec::BufferAttr>(), op.getTargets().getAsRange<exec::BufferAttr>(), op.getSplitDims(),
                          op.getConcatDims())) {
-      // The pieces along a dim lie one after the other when no dim ahead of it has several places.
+      // The pieces along a dim lie one after the other when no dim before it has several places.
       auto isDense = [&](exec::BufferAttr whole, int64_t dim) {
         return inOrder && llvm::all_of(whole.getType().getShape().take_front(dim), [](int64_t size) { return size == 1; });
       };
@@ -294,7 +295,7 @@ private:
         bytes += isDense(target, concat) ? 0 : aligned(target);
       } else if (op.getKind() == CollectiveKind::ReduceScatter) {
         bytes += isDense(source, split) ? 0 : aligned(source);
-      } else if (op.getKind() == CollectiveKind::AllToAll) { // what is sent, what is received; a piece begins on a boundary of its own
+      } else if (op.getKind() == CollectiveKind::AllToAll) { // sent and received bytes; a piece begins on a boundary of its own
         bytes += aligned(source) + aligned(target) + 2 * members * rt::kDeviceAlignment;
       } else if (op.getKind() == CollectiveKind::Halo && !isDense(source, split)) {
         dist::HaloTraffic traffic = dist::haloTraffic(sizesOf(op.getAxes()), dist::haloOf(*op.getRuns()));

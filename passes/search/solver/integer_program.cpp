@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First the graph is made smaller without loss: choices that are never worth it are left out, nodes that take nothing of a row and have at
-// most two neighbours are folded into these. What is left goes to the solver: for each node its choices add up to 1, and so do the pairs of
-// an edge for each choice at either end (the local polytope, which is integral on most graphs of layouts already).
+// First the graph is made smaller without loss: dominated choices are removed, nodes that take nothing of a row and have at most two
+// neighbours are folded into these. The rest goes to the solver: for each node its choices add up to 1, and so do the pairs of an edge for
+// each choice at either end (the local polytope, which is integral on most graphs of layouts already).
 
 #include "passes/search/solver/integer_program.h"
 
@@ -26,10 +26,10 @@ namespace ashlar::search {
 
 namespace {
 
-// What Clp has beyond the time of a search: CBC ends it in time, but for a single step of Clp.
+// The grace time of Clp beyond the time of a search: CBC ends it in time, except for a single step of Clp.
 constexpr double kGraceSeconds = 5;
 
-// State: what is left of the graph. A folded node remembers what it cost beside its neighbours, to be chosen once they are.
+// State: the remaining graph. A folded node remembers its cost given its neighbours, to be chosen once they are.
 class Fold {
 public:
   Fold(const DecisionGraph &graph) : graph(graph), isFolded(graph.numNodes(), false) {
@@ -82,7 +82,7 @@ public:
 
   const DecisionGraph &graph;
   std::vector<std::vector<unsigned>> alive;                         // by node
-  std::vector<std::vector<Cost>> own;                               // by node and place among what is alive
+  std::vector<std::vector<Cost>> own;                               // by node and place among live choices
   std::map<std::pair<unsigned, unsigned>, std::vector<Cost>> pairs; // lower node first
   std::vector<bool> isFolded;
   Cost constant = 0; // of folded nodes without neighbours
@@ -203,13 +203,13 @@ public:
     }
   }
 
-  // Returns the place of the choice of each node that was not folded, and what was proven; nothing when no choices were found. The seconds
+  // Returns the place of the choice of each node that was not folded, and the proven bound; nothing when no choices were found. The seconds
   // are by the clock, the relaxation that comes first included, for which the solver itself knows no limit.
   std::optional<std::pair<Choices, double>> solve(double seconds, const std::optional<Choices> &known) const {
     const double start = CoinWallclockTime();
     OsiClpSolverInterface relaxation;
     load(relaxation);
-    relaxation.getModelPtr()->setMaximumWallSeconds(seconds); // from now on, and for what is copied of it
+    relaxation.getModelPtr()->setMaximumWallSeconds(seconds); // from now on, and for its copies
     relaxation.initialSolve();
     const double taken = CoinWallclockTime() - start, left = seconds - taken;
     if (!relaxation.isProvenOptimal() || left <= 0) {
@@ -315,7 +315,7 @@ private:
     solver.messageHandler()->setLogLevel(0);
     solver.loadProblem(rows, lower.data(), upper.data(), objective.data(), rowLower.data(), rowUpper.data());
     solver.setInteger(integers.data(), integers.size());
-    solver.setIntParam(OsiNameDiscipline, 1); // known choices are told by names
+    solver.setIntParam(OsiNameDiscipline, 1); // known choices are given by names
     for (int variable : integers) {
       solver.setColName(variable, nameOf(variable));
     }
@@ -352,7 +352,7 @@ private:
 std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, int64_t limit, double seconds,
                                             const std::optional<Choices> &known) {
   Fold fold(graph);
-  // The solver computes in floating point: costs are brought to where it tells the smallest from nothing.
+  // The solver computes in floating point: costs are scaled so that it distinguishes the smallest from 0.
   constexpr double kLargest = 1e6, kRounding = 1e-4;
   Cost largest = 1;
   auto see = [&](const std::vector<Cost> &costs) {
@@ -383,7 +383,7 @@ std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, int64_t 
   if (solution.cost >= kForbidden || graph.largestAmount(solution.choices) > limit) {
     return std::nullopt; // nothing fits; folded nodes alone may show that
   }
-  // Half a unit of cost is what rounding may take from what was proven.
+  // Rounding may lower the proven bound by half a unit of cost.
   solution.bound = std::min(solution.cost, fold.constant + static_cast<Cost>(std::ceil((bound - kRounding) * unit)));
   return solution;
 }

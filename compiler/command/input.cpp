@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Options first, then the job, then what only both say together.
+// Options first, then the job, then constraints between both.
 
 #include "compiler/command/input.h"
 
@@ -46,7 +46,7 @@ llvm::Error addFiles(const Options &options, file::FileRoles &files) {
   return isBinary ? file::checkReplaceable(options.output) : llvm::Error::success();
 }
 
-// Reads what the command line says alone.
+// Reads the options that need no job.
 llvm::Error readOptions(const Options &options, Input &input) {
   llvm::Expected<std::unique_ptr<CodeTarget>> target = chooseTarget(options);
   if (!target) {
@@ -92,13 +92,13 @@ llvm::Expected<job::Machine> readMachine(const std::string &path) {
   return parsed->machine();
 }
 
-// Returns what a job says beside its mesh of what a search for the mesh finds: "pipeline { stages: 2 }", or "none".
+// Returns the fields of a job that a search for the mesh sets besides the mesh: "pipeline { stages: 2 }", or "none".
 std::string textBesideMesh(job::Job found) {
   found.clear_mesh();
   return found.ByteSizeLong() == 0 ? "none" : StringRef(found.ShortDebugString()).trim().str();
 }
 
-// Adds a loaded strategy to a job, with what a search for the mesh found.
+// Adds a loaded strategy to a job, with the fields that a search for the mesh found.
 llvm::Error addStrategy(const job::Job &loaded, StringRef path, job::Job &job) {
   const job::Job found = strategy::foundFields(loaded);
   const bool searches = job.mesh().has_devices();
@@ -171,7 +171,7 @@ llvm::Error readJob(const Options &options, Input &input) {
   return input.files.addInput("the order of the pipeline", input.job.pipeline().order());
 }
 
-// What a model of mode HYBRID cannot have: its layouts are in its collectives.
+// Options that a model of mode HYBRID excludes: its layouts are in its collectives.
 llvm::Error checkHybridOptions(const Options &options, const job::Job &job) {
   const char *option = !options.annotated.empty() ? "--annotate" : !options.saveStrategy.empty() ? "--save-strategy" : nullptr;
   return option && job::effectiveMode(job) == job::HYBRID
@@ -180,7 +180,7 @@ llvm::Error checkHybridOptions(const Options &options, const job::Job &job) {
              : llvm::Error::success();
 }
 
-// What of a job has a meaning on one target only.
+// Fields of a job for one target only.
 llvm::Error checkJobForTarget(const job::Job &job, exec::Target target) {
   const exec::TargetTraits &traits = exec::traitsOf(target);
   std::string name = exec::stringifyTarget(target).str();
@@ -198,7 +198,7 @@ llvm::Error checkJobForTarget(const job::Job &job, exec::Target target) {
   return llvm::Error::success();
 }
 
-// What options ask of a job, and a job of options.
+// Requirements of options on a job, and of a job on options.
 llvm::Error checkJobForOptions(const Options &options, const job::Job &job, const Input &input) {
   if (job.recompute() == job::Recompute::AUTO && input.memoryLimit == 0) {
     return createStringError("recompute: AUTO computes as much again as a device's memory asks for, and no limit is given; add "

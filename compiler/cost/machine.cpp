@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The machine model of each target, and what a job says of its own.
+// The machine model of each target, and the fields of a job.
 
 #include "compiler/cost/machine.h"
 
@@ -17,22 +17,22 @@ namespace {
 // bytes, which is 2 messages, takes 0.12 us; one of 16 MiB, in which a rank sends 16 MiB, takes 731 us. The cores that compute copy it.
 constexpr dist::Link kSharedMemory{/*latencyNs=*/60, /*bytesPerUs=*/23000};
 
-// Hosts exchange data by MPI. Measured between 2 ranks of one host by MPI over TCP: an all-reduce of 4 bytes takes 5.2 us, one of 64 MiB
-// 55 ms. Assumed for a real network, which was not at hand; 1.2 GB/s is what 10 Gb/s Ethernet carries.
+// Hosts exchange data by MPI. Measured between 2 ranks of one host by MPI over TCP: an all-reduce of 4 bytes takes 5.2 us, one of 64 MiB 55
+// ms. Assumed for a real network, which was not at hand; 1.2 GB/s is the rate of 10 Gb/s Ethernet.
 constexpr dist::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*movesBeside=*/true};
 
-// A rank on one core: 80 % of the peak of its multiply-adds is what large products reach, 20 GB/s a copy (docs/benchmarks.md, the first
-// machine). Products of bf16 and f16 are computed in f32. What else a machine has (launches, rates by shape, costs of single kinds of
-// collectives) is measured on it (ashlarc --calibrate), not assumed.
+// A rank on one core: large products reach 80 % of the peak of its multiply-adds, a copy 20 GB/s (docs/benchmarks.md, the first machine).
+// Products of bf16 and f16 are computed in f32. Other figures (launches, rates by shape, costs of single kinds of collectives) are measured
+// (ashlarc --calibrate), not assumed.
 Machine cores() {
   return {INT64_MAX, kSharedMemory, kNetwork, {/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000}};
 }
 
-// GPUs by their data sheets (NVIDIA A100, H100 and H200 Tensor Core GPU, SXM) and those of the hosts (NVIDIA DGX A100, H100 and H200, 8
-// GPUs each); nothing of it is measured. Rates: TFLOP/s of f32 on CUDA cores, of bf16 and f16 on dense tensor cores, and TB/s of the
-// memory. Links within a host: one direction of NVLink, half of what the sheet gives for both; between hosts: the one network adapter of
-// each GPU. Latencies are not in data sheets: 4 us a message makes the smallest all-reduce of 2 devices 8 us, the base latency in NCCL's
-// own tuning model; 10 us between hosts are assumed. Launches and rates by shape are in no data sheet.
+// GPUs by their data sheets (NVIDIA A100, H100 and H200 Tensor Core GPU, SXM), and hosts by theirs (NVIDIA DGX A100, H100 and H200, 8 GPUs
+// each); nothing is measured. Rates: TFLOP/s of f32 on CUDA cores, of bf16 and f16 on dense tensor cores, and TB/s of the memory. Links
+// within a host: one direction of NVLink, half of the sheet's figure for both; between hosts: the one network adapter of each GPU.
+// Latencies are not in data sheets: 4 us a message makes the smallest all-reduce of 2 devices 8 us, the base latency in NCCL's own tuning
+// model; 10 us between hosts are assumed. Launches and rates by shape are in no data sheet.
 Machine gpus(int64_t nvlinkBytesPerUs, int64_t adapterBytesPerUs, dist::DeviceRates device) {
   constexpr int64_t kNvlinkNs = 4000, kAdapterNs = 10000, kGpusOfHost = 8;
   return {kGpusOfHost,
@@ -58,7 +58,7 @@ Machine h200() {
   return machine;
 }
 
-// Returns what a job leaves out: of the target, or of the preset.
+// Returns the defaults of a job's machine: of the target, or of the preset.
 Machine defaultOf(const job::Machine &given, exec::Target target) {
   if (!exec::traitsOf(target).hasPresets) {
     return cores();
@@ -86,7 +86,7 @@ int64_t perUs(double giga) {
   return std::max<int64_t>(1, std::llround(giga * kPerUsOfGiga));
 }
 
-// Returns the table that a job gives; without a narrow rate that of f32 holds for both.
+// Returns the table that a job gives; without a narrow rate the f32 rate holds for both.
 template <typename Rates> llvm::SmallVector<dist::ShapeRate, 0> tableOf(const Rates &given) {
   llvm::SmallVector<dist::ShapeRate, 0> table;
   for (const job::Machine::ShapeRate &rate : given) {
@@ -133,7 +133,7 @@ CollectiveKind kindOf(job::Machine::CollectiveRate::Kind kind) {
   llvm_unreachable("unknown kind of collective");
 }
 
-// Returns what messages cost that a link or a kind of collective describes, with `fallback` for what is left out.
+// Returns the cost of messages that a link or a kind of collective describes, with `fallback` for missing fields.
 template <typename Given> dist::MessageCost messageCostOf(const Given &given, dist::MessageCost fallback) {
   return {given.has_latency_us() ? std::llround(given.latency_us() * kNsPerUs) : fallback.latencyNs,
           given.has_bandwidth_gb_per_s() ? perUs(given.bandwidth_gb_per_s()) : fallback.bytesPerUs};

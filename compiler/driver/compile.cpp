@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The stages of a compilation, one function each, in order, from what input.h reads.
+// The stages of a compilation, one function each, in order, from the input of input.h.
 
 #include "compiler/driver/compile.h"
 
@@ -55,7 +55,7 @@ namespace {
 
 class Compilation {
 public:
-  // `meshes`: what a search for the mesh of the input's job looked at; null: it was not searched.
+  // `meshes`: the candidates of a search for the mesh of the input's job; null: it was not searched.
   Compilation(const Options &options, Input input, const FoundMeshes *meshes)
       : options(options), meshes(meshes), context(MLIRContext::Threading::DISABLED), printer(&context), files(std::move(input.files)),
         target(std::move(input.target)), memoryLimit(input.memoryLimit), job(std::move(input.job)) {
@@ -115,7 +115,7 @@ private:
     return liftHybrid();
   }
 
-  // What --export of the executable writes.
+  // Makes the content of --export of the executable.
   LogicalResult makeExport() {
     if (isHybrid()) {
       exported.refusal = "in mode HYBRID the model is one device's";
@@ -136,7 +136,7 @@ private:
 
   bool isHybrid() const { return job::effectiveMode(job) == job::HYBRID; }
 
-  // A model of mode HYBRID is on local shapes, which no later stage knows of.
+  // A model of mode HYBRID is on local shapes; later stages need global ones.
   LogicalResult liftHybrid() {
     if (!isHybrid()) {
       return success();
@@ -214,7 +214,7 @@ private:
       if (isDefault && succeeded(planned)) {
         describe(*lowered, variant);
       }
-      if (isDefault && failed(explain(*lowered))) { // of what does not fit, too
+      if (isDefault && failed(explain(*lowered))) { // of a program that does not fit, too
         return failure();
       }
       if (!isWanted || failed(planned)) {
@@ -232,7 +232,7 @@ private:
     return success();
   }
 
-  // Whether a deterministic variant that the job does not ask for takes more than the memory of a device. Then the executable says so.
+  // Whether a deterministic variant that the job does not ask for needs more than the memory of a device. Then the executable reports it.
   bool leavesOut(ModuleOp planned, const pipelines::Variant &variant) {
     uint64_t bytes = 0;
     for (const lower::MemoryUse &use : countMemory(planned, variant)) {
@@ -249,7 +249,7 @@ private:
     return true;
   }
 
-  // Makes of the programs those of one device; of the default variant it writes what was asked for about its layouts.
+  // Partitions the programs for one device; for the default variant writes the requested outputs of its layouts.
   LogicalResult place(ModuleOp programs, pipelines::Variant &variant, bool isDefault) {
     PassManager dist(&context);
     const bool isExplained = isDefault && (options.explain || !options.report.empty());
@@ -284,7 +284,7 @@ private:
     });
   }
 
-  // Decides how much is computed again, by the memory plans of the programs, which have layouts.
+  // Decides the amount of rematerialization, by the memory plans of the programs, which have layouts.
   LogicalResult chooseRecompute(ModuleOp programs, pipelines::Variant &variant) {
     FailureOr<int64_t> moves = findLeastMoves(memoryLimit, [&](int64_t count) {
       variant.recomputeMoves = count;
@@ -337,10 +337,10 @@ private:
     return success();
   }
 
-  // Remembers what is known of the default variant once its tables are planned.
+  // Records the facts of the default variant once its tables are planned.
   void describe(ModuleOp planned, const pipelines::Variant &variant) {
     for (const lower::MemoryUse &use : countMemory(planned, variant)) {
-      memory = use.bytes() > memory.bytes() ? use : memory; // of a pipeline that of a rank of the largest stage
+      memory = use.bytes() > memory.bytes() ? use : memory; // of a pipeline, of a rank of the largest stage
     }
     order = *lower::checkCollectiveOrder(tablesOf(planned).front()); // ashlar-verify-exec let it pass
     pipeline = describePipeline(planned, variant, job);
@@ -349,7 +349,7 @@ private:
     }
   }
 
-  // Writes what was asked for about layouts, memory and stages.
+  // Writes the requested outputs about layouts, memory and stages.
   LogicalResult explain(ModuleOp planned) {
     if (pipeline && failed(drawTimeline(planned))) {
       return failure();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // -ashlar-assign-formats; see passes.td. One walk in program order: an op that computes in another order gets a copy on tensors in that
-// order, and the op itself dies. What follows its readers is copied when one asks for it.
+// order, and the op itself dies. Ops that follow their readers are copied on demand.
 
 #include "passes/format/passes.h"
 
@@ -30,7 +30,7 @@ struct Placed {
   DimOrder order;
 };
 
-// An op that is being made in other orders: the op, what takes its place, the orders of both's operands and results.
+// An op that is being made in other orders: the op, its replacement, the orders of both's operands and results.
 struct Source {
   Operation *op, *copy;
   SmallVector<DimOrder> operands, results;
@@ -108,7 +108,7 @@ private:
     return found == placed.end() ? identityOrder(typeOf(operand).getRank()) : found->second.order;
   }
 
-  // Returns the order in which a value is nearest at hand: of what follows its readers, the one in which its own operands stand.
+  // Returns the cheapest order of a value: for ops that follow their readers, the order of their own operands.
   DimOrder naturalOrder(Value value) {
     auto find = [&](Value operand) {
       Operation *op = operand.getDefiningOp();
@@ -132,7 +132,7 @@ private:
     return find(value);
   }
 
-  // Returns the order of a result whose operand stands in `order`: a dim that is new stands behind the one ahead of it.
+  // Returns the order of a result whose operand stands in `order`: a new dim stands after the one before it.
   static DimOrder carryOver(const ShardingRule &rule, ArrayRef<int64_t> order) {
     DimOrder result;
     const TensorFactors &from = rule.operands.front(), &to = rule.results.front();
@@ -151,7 +151,7 @@ private:
     return result;
   }
 
-  // Chooses the orders in which `op` computes, given those of its operands, and rewrites its attributes.
+  // Chooses the orders in which `op` computes, given its operands' orders, and rewrites its attributes.
   static bool chooseOrders(Operation *op, MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
     if (auto reorderable = dyn_cast<DimOrderOpInterface>(op)) {
       return reorderable.reorderDims(operands, results);
@@ -215,7 +215,7 @@ private:
 
   // Returns `value` with its dims in `order`: as it stands, as it was found before, made so, or transposed.
   Value find(Value value, const DimOrder &order) {
-    std::vector<Source> path; // sources that are being made, each for the one ahead of it
+    std::vector<Source> path; // sources that are being made, each for the one before it
     auto enter = [&](Value entered, const DimOrder &wanted) {
       auto [entry, isNew] = found.try_emplace({entered.getAsOpaquePointer(), std::vector<int64_t>(wanted.begin(), wanted.end())});
       Operation *op = entered.getDefiningOp();
@@ -260,7 +260,7 @@ private:
     return from.order == order ? from.value : transposed(from, order);
   }
 
-  // Begins to make what follows its readers in `order`; in that of the model the op itself does.
+  // Begins to make an op that follows its readers in `order`; in the model's order it is the op itself.
   Source beginSource(Operation *op, const DimOrder &order) {
     if (isIdentity(order)) {
       auto orders = [](ValueRange values) {
@@ -300,7 +300,7 @@ private:
   OpBuilder builder;
   DenseMap<Value, Value> weightsLast;
   DenseMap<Operation *, bool> following;
-  DenseMap<Operation *, DimOrder> natural; // of what follows its readers
+  DenseMap<Operation *, DimOrder> natural; // of ops that follow their readers
   DenseMap<Value, Placed> placed;          // of results whose op is replaced
   std::map<std::pair<void *, std::vector<int64_t>>, Value> found;
 };

@@ -83,7 +83,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     }
   }
 
-  // Returns what inference makes of the module as choices, with or without a split batch.
+  // Returns the inferred layouts of the module as choices, with or without a sharded batch.
   std::optional<Choices> encodeInferred(const LayoutGraph &graph, bool splitsBatch) {
     OwningOpRef<ModuleOp> copy = step.clone();
     return splitsBatch && !splitBatch(*copy, batch) ? std::nullopt : search::encodeInferred(graph, *copy);
@@ -113,7 +113,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     const Deadline deadline(seconds);
     std::optional<Found> first;
     std::optional<Strategy> best;
-    // Estimates what choices lead to and keeps the best. Returns the bytes of a device.
+    // Estimates the strategy of choices and keeps the best. Returns the bytes of a device.
     auto consider = [&](const Choices &choices) -> std::optional<int64_t> {
       OwningOpRef<ModuleOp> given = copy->clone();
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
@@ -150,7 +150,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return *first;
   }
 
-  // Solves a graph, again with a row for each time at which what was found takes more than the limit.
+  // Solves a graph, again with a row for each time at which the result exceeds the limit.
   static Found solveAtPeaks(LayoutGraph &graph, Request &request, const Deadline &deadline) {
     Found found;
     for (int rows = 0; rows <= kMostAddedRows; ++rows) {
@@ -214,7 +214,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   }
 
   std::shared_ptr<dist::Planner> planner; // of the mesh, for all that is looked at
-  ModuleOp step;                          // the programs that a step runs, with what was given before
+  ModuleOp step;                          // the programs that a step runs, with the layouts given before
 };
 
 } // namespace

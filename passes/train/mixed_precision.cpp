@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// -ashlar-mixed-precision; see passes.td. What each op computes in, it says itself (ComputeOpInterface::getPrecision); the pass gives every
-// operand the type it asks for, with one conversion a value.
+// -ashlar-mixed-precision; see passes.td. Each op declares its type (ComputeOpInterface::getPrecision); the pass gives every operand the
+// required type, with one conversion a value.
 
 #include "passes/train/dead_ops.h"
 #include "passes/train/narrow_constants.h"
@@ -22,7 +22,7 @@ namespace ashlar::train {
 
 namespace {
 
-// Returns what the op is computed in.
+// Returns the type of the op's computation.
 Precision precisionOf(Operation *op) {
   if (auto compute = dyn_cast<ComputeOpInterface>(op)) {
     return compute.getPrecision();
@@ -34,7 +34,7 @@ Precision precisionOf(Operation *op) {
   return isCopy ? Precision::Move : Precision::Wide;                                             // results of the function, too
 }
 
-// What an f32 value of the model has become.
+// The new form of an f32 value of the model.
 enum class Kind {
   Outside,  // f32 from outside: input, parameter, table of constants; converted where it is used
   Constant, // f32 made of single constants only: exact, and cheap to compute again
@@ -116,7 +116,7 @@ private:
     return constant.getValue().isSplat() ? Kind::Constant : Kind::Outside;
   }
 
-  // A conversion to f32 gives what the model asks for; only bools fit into less.
+  // A conversion to f32 stays f32, as in the model; only bools fit into less.
   Kind castKind(nn::CastOp op) { return op.getInput().getType().getElementType().isInteger(1) ? Kind::Outside : Kind::Wide; }
 
   bool hasInexactConstant(Operation *op) {
@@ -172,7 +172,7 @@ private:
     }
   }
 
-  // A model of mode HYBRID says where all its values are: the conversion of one is where it is used.
+  // A model of mode HYBRID fixes the layouts of all its values: a conversion stands at its use.
   void placeConversion(OpOperand &operand) {
     auto layouts = operand.getOwner()->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
     auto conversion = operand.get().getDefiningOp<nn::CastOp>();
@@ -215,7 +215,7 @@ private:
   // Returns the value in the narrow type, when there is one.
   Value findNarrow(Value value) { return kinds.lookup(value) == Kind::Narrow ? value : narrowed.lookup(value); }
 
-  // A tensor from outside is converted before it is repeated, cut or sent. What the model names stays as it is: rules may be about it.
+  // A tensor from outside is converted before it is broadcast, sliced or sent. Named tensors of the model stay: rules may match them.
   bool isNarrowedBefore(Value value) {
     Operation *op = value.getDefiningOp();
     bool isView = op && precisionOf(op) == Precision::Move && op->getNumOperands() == 1 && kinds.lookup(value) != Kind::Wide;
@@ -223,7 +223,7 @@ private:
   }
 
   Value narrow(Value value) {
-    SmallVector<Value> views; // down to what is converted
+    SmallVector<Value> views; // down to the converted value
     Value source = value;
     for (; !findNarrow(source) && isNarrowedBefore(source); source = source.getDefiningOp()->getOperand(0)) {
       views.push_back(source);
@@ -257,7 +257,7 @@ private:
     return convertTo(narrowTypeOf(value), value);
   }
 
-  // Returns the view of a narrow source that `value` is of a wide one.
+  // Returns the view of a narrow source for `value`, a view of a wide one.
   Value viewNarrow(Value value, Value source) {
     Operation *op = value.getDefiningOp();
     OpBuilder builder(op->getContext());

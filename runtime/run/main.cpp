@@ -23,8 +23,8 @@
 namespace ashlar::rt {
 namespace {
 
-// How long a rank that another one speaks for leaves that one to print the error and to end: mpirun ends all ranks as soon as one has
-// failed, and its exit status is that of the first.
+// The time that a rank with a shared failure leaves another one to print the error and to end: mpirun ends all ranks as soon as one has
+// failed, and returns the exit status of the first.
 constexpr useconds_t kSilenceMicroseconds = 3000 * 1000;
 
 // The exit status of a run that a restart would not help (docs/faults.md).
@@ -44,7 +44,7 @@ const ashlar_rt_variant *findVariant(const ashlar_rt_image &image, const char *n
   return nullptr;
 }
 
-// Finds the variant that the options ask for: that of the first stage.
+// Finds the variant of the options: its first stage.
 Status chooseVariant(const ashlar_rt_image &image, const Options &options, const ashlar_rt_variant *&variant) {
   if (options.deterministic) {
     variant = findVariant(image, "deterministic");
@@ -70,7 +70,7 @@ std::string describeStages(const ashlar_rt_variant &variant) {
   return fmt::format(" ({} stages of{})", variant.num_stages, axes.empty() ? " one device" : axes);
 }
 
-// Checks that the job has the ranks that the program wants. `variant`: that of the first stage.
+// Checks that the job has the program's number of ranks. `variant`: the first stage's.
 Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   Mesh mesh(variant);
   ASHLAR_RETURN_IF_ERROR(mesh.check());
@@ -88,8 +88,8 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
 }
 
-// Says what went wrong, once for the job. Of a shared failure rank 0 speaks for all, unless it runs another program and has nothing to say:
-// then mpirun leaves this one alone.
+// Reports a failure, once for the job. A shared failure is reported by rank 0, unless it runs another program and has no error: then mpirun
+// ends this one.
 void report(const Status &status, const Job &job) {
   bool aborted = status.code() == StatusCode::kAborted;
   if (aborted || (status.isShared() && job.rank() != 0)) {
@@ -101,7 +101,7 @@ void report(const Status &status, const Job &job) {
   }
 }
 
-// What a rank does once it has an executor.
+// The run of a rank once it has an executor.
 Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const Options &options, const Job &job,
                   Communicator &communicator, Executor &executor, Recorder *recorder, int dataThreads) {
   Session session;
@@ -117,7 +117,7 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   return executor.close();
 }
 
-// One run by one rank. `exitStatus` becomes that of its failure, also where another rank, or this one before, told of it.
+// One run by one rank. `exitStatus` becomes the status of its failure, also where another rank, or this one before, reported it.
 Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const Options &options, Job &job, int &exitStatus) {
   const ashlar_rt_variant *variant = nullptr;
   ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
@@ -139,7 +139,8 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   communicator->setThreadPool(&pool, cores.onHost);
   // Also for a thread that finds this one stuck in a library.
   auto fail = [&](const Status &status) {
-    // Said before it ends the others: ending them may end this process too. Who has nothing to say leaves it to another one.
+    // Reported before it ends the others: ending them may end this process too. A rank without an error of its own leaves the report to
+    // another one.
     if (status.code() == StatusCode::kAborted || communicator->giveUp()) {
       report(status, job);
     }

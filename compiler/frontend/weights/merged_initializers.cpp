@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// For each initializer that several nodes read: which parameter each read means, by evidence of the exporter, else by what its numbers and
-// the modules around tell; then an initializer for each.
+// For each initializer that several nodes read: the parameter that each read means, by evidence of the exporter, else by its numbers and
+// the modules around it; then an initializer for each.
 
 #include "compiler/frontend/weights/merged_initializers.h"
 
@@ -28,7 +28,7 @@ struct Read {
   int input = 0;
   onnx::NodeProto *view = nullptr; // an Identity between them whose result has a made-up name
   bool isNamed = false;            // the node is an Identity whose result is named as a parameter
-  std::string parameter;           // what it means; "" as long as that is open
+  std::string parameter;           // its meaning; "" as long as that is open
 };
 
 bool isFloatTensor(const onnx::TensorProto &tensor) {
@@ -40,7 +40,7 @@ bool isStatistic(const Read &read) {
   return read.node->op_type() == "BatchNormalization" && read.input >= 3;
 }
 
-// Whether numbers are those of a fresh parameter that no random number is in: few different ones. Weights rounded to bf16 have more.
+// Whether numbers match a fresh parameter without random numbers: few different ones. Weights rounded to bf16 have more.
 bool areFirstValues(const TensorData &data) {
   constexpr size_t kMostValues = 64;
   InitializerNumbers numbers(data);
@@ -65,9 +65,9 @@ private:
   void collectReads();
   // Whether the result of an Identity is another parameter that was equal to the initializer it reads.
   bool namesParameter(const onnx::NodeProto &identity, const onnx::TensorProto &initializer) const;
-  // Finds what the reads of an initializer mean: one parameter or several.
+  // Finds the meanings of the reads of an initializer: one parameter or several.
   void findParameters(const onnx::TensorProto &initializer, std::vector<Read> &initializerReads);
-  // Decides reads of which the exporter leaves no evidence.
+  // Decides reads without evidence of the exporter.
   void guessParameters(const onnx::TensorProto &initializer, std::vector<Read> &initializerReads);
   // Gives each read a parameter of its own.
   void separate(const onnx::TensorProto &initializer, std::vector<Read> &initializerReads);
@@ -114,7 +114,7 @@ void Untier::collectReads() {
   for (const onnx::ValueInfoProto &output : graph.output()) {
     outputs.insert(output.name());
   }
-  llvm::StringMap<std::pair<const onnx::TensorProto *, onnx::NodeProto *>> views; // result of an Identity -> what it reads, and the node
+  llvm::StringMap<std::pair<const onnx::TensorProto *, onnx::NodeProto *>> views; // result of an Identity -> its operand, and the node
   for (onnx::NodeProto &node : *graph.mutable_node()) {
     taken.insert(node.output().begin(), node.output().end());
     const bool isIdentity = node.op_type() == "Identity" && node.input_size() == 1 && node.output_size() == 1;
@@ -140,7 +140,7 @@ void Untier::collectReads() {
   }
 }
 
-// Torch's exporter for TorchScript does so for each parameter that it merges. What others call by two names may be one.
+// Torch's exporter for TorchScript does so for each parameter that it merges. Two names in files of others may be one parameter.
 bool Untier::namesParameter(const onnx::NodeProto &identity, const onnx::TensorProto &initializer) const {
   const std::string &result = identity.output(0);
   return !isMadeUpName(result) && (isFromTorch || (isModulePath(result) && areFirstValues(peek(initializer))));
@@ -200,7 +200,7 @@ void Untier::guessParameters(const onnx::TensorProto &initializer, std::vector<R
   const bool isShared = namesMerged || (tables > 0 && tables < initializerReads.size()) || !areFirstValues(data) ||
                         (uses.getNotes().isMadeByExporter(name) && !llvm::all_of(initializerReads, isOfLayer)) ||
                         hasCopies(data.getType().getNumElements());
-  const bool isKept = !llvm::all_of(initializerReads, isStatistic); // as a parameter; what an op keeps is none, whoever shares it
+  const bool isKept = !llvm::all_of(initializerReads, isStatistic); // as a parameter; a statistic is none, whoever shares it
   llvm::StringMap<std::string> names;                               // of parameters, by module and role
   for (Read &read : initializerReads) {
     const bool isApart = isKept && isStatistic(read);
@@ -238,7 +238,7 @@ void Untier::separate(const onnx::TensorProto &initializer, std::vector<Read> &i
 }
 
 void Untier::findParameters(const onnx::TensorProto &initializer, std::vector<Read> &initializerReads) {
-  // Folded from parameters, as a transposed weight: its uses are told apart by them, but it has none of their names.
+  // Folded from parameters, as a transposed weight: its uses are distinguished by them, but it has none of their names.
   const std::string &name = initializer.name();
   const bool isFolded = uses.getNotes().hasKinds() && uses.getNotes().lookup(name).kind.empty();
   std::string first;
@@ -265,7 +265,7 @@ void Untier::takeApart(const onnx::TensorProto &initializer, ArrayRef<Read> init
     if (!read.isNamed) {
       continue;
     }
-    names[read.parameter] = read.parameter; // what the graph calls it already
+    names[read.parameter] = read.parameter; // its name in the graph already
     edits.dropped.push_back(read.node->output(0));
     edits.added.push_back({read.parameter, initializer.name()});
   }

@@ -21,7 +21,7 @@ namespace ashlar::layout {
 
 namespace {
 
-// Returns the type of the whole tensor of which a device holds `local`.
+// Returns the type of the whole tensor of a device's shard `local`.
 RankedTensorType globalType(MeshAttr mesh, RankedTensorType local, const Layout &layout) {
   SmallVector<int64_t> shape(local.getShape());
   for (auto [size, axes] : llvm::zip_equal(shape, layout.dims)) {
@@ -63,10 +63,10 @@ public:
 private:
   using LayoutAttr = dist::LayoutAttr;
 
-  // Without axes of size 1, as inference has them: what a model does along them is nothing.
+  // Without axes of size 1, as in inference: collectives along them are no-ops.
   LayoutAttr layoutOf(Value value) { return LayoutAttr::get(context, dist::withoutUnitAxes(mesh, layouts.get(value))); }
 
-  // Compares with what a rule says of the results, in the dims that it leaves no freedom in; then the rule has done its work.
+  // Compares the results with their rule, in the dims that it fixes; then the rule is done.
   LogicalResult checkGiven(Operation *op) {
     auto given = op->getAttrOfType<ArrayAttr>(dist::kLayoutsAttr);
     auto opens = op->getAttrOfType<ArrayAttr>(dist::kOpensAttr);
@@ -109,7 +109,7 @@ private:
         .Default([&](Operation *other) { return liftInPlace(other); });
   }
 
-  // A collective is the identity on the whole tensor: what it changes is the layout.
+  // A collective is the identity on the whole tensor: it changes the layout only.
   void liftCollective(Operation *op) {
     ImplicitLocOpBuilder b(op->getLoc(), op);
     Value input = op->getOperand(0), result = op->getResult(0);
@@ -135,7 +135,7 @@ private:
     return made ? made : layoutOf(value);
   }
 
-  // Says that the op computes as the model has it: its operands come in these layouts, and its results have them.
+  // Fixes the op's computation to the model's: its operands come in these layouts, and its results have them.
   void place(Operation *op, ArrayRef<Attribute> results) {
     SmallVector<Attribute> operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) -> Attribute { return fromOf(operand); });
     op->setAttr(dist::kExplicitAttr, UnitAttr::get(context));
@@ -143,7 +143,7 @@ private:
     op->setAttr(dist::kOperandLayoutsAttr, ArrayAttr::get(context, operands));
   }
 
-  // Constants and indices are left to inference, like those that later passes make.
+  // Constants and indices are left to inference, like later passes' constants.
   LogicalResult liftConstant(nn::ConstantOp op) {
     RankedTensorType global = globalType(mesh, typeOf(op), layouts.get(op));
     auto dense = dyn_cast<DenseElementsAttr>(op.getValue());
@@ -158,8 +158,7 @@ private:
     return success();
   }
 
-  // Numbers that key random numbers are those of the whole tensor. Others say where in the piece an element lies, which is not where in the
-  // tensor it lies.
+  // Keys of random numbers count in the whole tensor. Other indices are places in the shard, not in the tensor.
   LogicalResult liftIndex(nn::IndexOp op) {
     ArrayRef<int64_t> local = op.getType().getShape(), strides = op.getStrides();
     Layout layout = layouts.get(op);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// First loops over rows join the kernel that reduces them. Then one shape at a time, kernels in program order. Each can stand behind what
-// it reads and ahead of what reads it; a batch stands where all of its kernels can.
+// First loops over rows join the kernel that reduces them. Then one shape at a time, kernels in program order. Each can stand after its
+// operands and before its users; a batch stands where all of its kernels can.
 
 #include "passes/lower/fusion/join_small.h"
 
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int64_t kNarrowBytes = 4 * 1000 * 1000; // at most, of a joined kernel whose blocks leave multiprocessors idle
 
-// What kernels have in common that can be one: kind, domain, rank of rows, the device that alone computes them.
+// The common properties of kernels that can be one: kind, domain, rank of rows, the device that alone computes them.
 using Likeness = std::tuple<exec::FusionKind, std::vector<int64_t>, int64_t, std::optional<int64_t>>;
 
 int64_t movedBytes(exec::FusionOp fusion) {
@@ -135,7 +135,7 @@ private:
     return part;
   }
 
-  // Has a kernel that reduces rows compute what loops over its results compute, one after the other, but for updates of variables.
+  // Makes a kernel that reduces rows absorb loops over its results, one after the other, except updates of variables.
   void finishRows(exec::FusionOp rows) {
     while (exec::FusionOp loop = findFinish(rows)) {
       if (llvm::any_of(loop.getResults(), isUpdate)) {
@@ -170,7 +170,7 @@ private:
     return {};
   }
 
-  // Whether the loop reads results of the kernel element by element, and what both need is there before what needs either.
+  // Whether the loop reads results of the kernel element by element, and the operands of both exist before the users of either.
   bool canFinish(exec::FusionOp rows, exec::FusionOp loop) const {
     Batch both;
     both.size = sizeOf(rows);
@@ -235,7 +235,7 @@ private:
     return true;
   }
 
-  // Returns the number of the op that overwrites what a value was read from; those that write results of the kernels go where these go.
+  // Returns the number of the op that overwrites the source of a value; ops that write results of the kernels go where these go.
   int64_t overwrittenAt(Value value, ArrayRef<Operation *> kernels) const {
     auto read = value.getDefiningOp<nn::ReadOp>();
     auto write = read ? firstWrites.find(read.getVariableAttr()) : firstWrites.end();
@@ -249,7 +249,7 @@ private:
     }
   }
 
-  // Returns the kernel that does what those of a batch do, one after the other.
+  // Returns the kernel that does the work of a batch's kernels, one after the other.
   exec::FusionOp join(const Batch &batch) {
     exec::FusionOp first = batch.kernels.front();
     OpBuilder builder(first);

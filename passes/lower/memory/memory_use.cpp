@@ -250,8 +250,8 @@ private:
     return bytes;
   }
 
-  // Without shared memory: packed pieces that are not dense, or not in the order of the communicator. Collectives in a row may run together. Devices that
-  // send to each other have a word with their progress.
+  // Without shared memory: packed pieces that are not dense, or not in the order of the communicator. Collectives in a row may run
+  // together. Devices that send to each other have a word with their progress.
   uint64_t collectiveWorkspace() {
     uint64_t most = 0;
     bool talks = variant.getNumStages() > 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides where each value of a program is computed. Four walks over the function: number the instructions, give values with a name their
-// place, reuse what dies, add the copies that remain.
+// Decides where each value of a program is computed. Four walks over the function: number the instructions, give named values their place,
+// reuse dead ones, add the remaining copies.
 
 #include "passes/lower/memory/program.h"
 
@@ -28,7 +28,7 @@ ResultRange resultsOf(Operation *op) {
   return isa<exec::AwaitOp>(op) ? op->getResults().take_front(0) : op->getResults();
 }
 
-// Returns what waits for a collective that runs beside other instructions; null when it does not.
+// Returns the wait for an asynchronous collective; null when it is none.
 exec::AwaitOp findAwait(Operation *op) {
   Operation *user = op->getNumResults() > 0 && op->getResult(0).hasOneUse() ? *op->getResult(0).user_begin() : nullptr;
   return dyn_cast_or_null<exec::AwaitOp>(user);
@@ -141,8 +141,8 @@ private:
     return success();
   }
 
-  // Returns when `use` reads its value for the last time: at an instruction, or at the end by a copy. What runs beside others reads until
-  // it is waited for.
+  // Returns when `use` reads its value for the last time: at an instruction, or at the end by a copy. Asynchronous collectives read until
+  // they are awaited.
   int64_t timeOf(OpOperand &use) const {
     exec::AwaitOp await = findAwait(use.getOwner());
     auto it = times.find(await ? await : use.getOwner());
@@ -181,7 +181,7 @@ private:
     return !owner || owners.of(value.getDefiningOp()) == owner;
   }
 
-  // What a broadcast takes from its root is computed where all devices are to have it, if that is safe.
+  // A broadcast's operand is computed in the place of its result, if that is safe.
   void placeRoot(Value result, unsigned tensor, ArrayRef<Value> oldValues) {
     auto broadcast = result.getDefiningOp<dist::BroadcastOp>();
     Value value = broadcast ? getStorageRoot(broadcast.getInput()) : Value();
@@ -213,7 +213,7 @@ private:
       }
       overwritten += time == now;
     }
-    return overwritten <= 1; // a kernel with two arguments for one address could not tell which one changes
+    return overwritten <= 1; // of two arguments with one address a kernel could not know the one that changes
   }
 
   // Returns whether the instruction may write `result` over the operand `use`, once nothing else needs it.
@@ -298,7 +298,7 @@ private:
     }
   }
 
-  // What one all-reduce sums is best one run of bytes. Only temporaries can be moved, and none can be in two runs.
+  // The operands of one all-reduce are best one run of bytes. Only temporaries can be moved, and none can be in two runs.
   void addRuns() {
     llvm::DenseSet<unsigned> taken;
     for (const Instruction &instruction : program.instructions) {

@@ -45,7 +45,7 @@ private:
   using Margins = std::vector<std::vector<Cost>>;  // by node and choice: by how much more the bound is with it
 
   static constexpr int kMostParts = 1000;
-  static constexpr size_t kPartNodes = 64, kPartStride = 4; // of a part, and from the middle of one to that of the next
+  static constexpr size_t kPartNodes = 64, kPartStride = 4; // of a part, and from the middle of one to the next one's
   static constexpr int kPasses = 200, kPassesOfStep = 12, kMostSteps = 40;
 
   bool limitMatters(const Choices &choices) const { return graph.largestAmount(choices) > request.limit; }
@@ -122,7 +122,7 @@ private:
     return best.has_value();
   }
 
-  // Returns the graph in which what may be costs nothing.
+  // Returns the graph in which all allowed choices cost nothing.
   DecisionGraph withoutCosts() const {
     auto onlyForbidden = [](std::vector<Cost> costs) {
       std::transform(costs.begin(), costs.end(), costs.begin(), [](Cost cost) { return cost >= kForbidden ? kForbidden : 0; });
@@ -145,7 +145,7 @@ private:
            graph.rows.begin();
   }
 
-  // Finds multipliers of the rows by steps along what the choices take beyond the limit (Polyak's length).
+  // Finds multipliers of the rows by steps along the excess of the choices over the limit (Polyak's length).
   void fitMultipliers(Relaxation &relaxation, Choices choices) {
     for (int step = 0; step < kMostSteps && bound < graph.cost(*best) && deadline.left() > 0; ++step) {
       std::vector<double> excess; // in shares of the limit
@@ -164,7 +164,7 @@ private:
       for (size_t row = 0; row < graph.rows.size(); ++row) {
         next.push_back(std::max(0.0, multipliers[row] + length * excess[row] / request.limit));
       }
-      // In whole numbers, as the bound is: what was added comes off again.
+      // In whole numbers, as the bound is: the old penalties come off exactly.
       visitPenalties(multipliers, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, -cost); });
       visitPenalties(next, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, cost); });
       multipliers = std::move(next);
@@ -177,8 +177,8 @@ private:
     }
   }
 
-  // Looks at what is closest to being best, then at more, as long as tables stay small or something better is found; at last at all that
-  // may be better than the best.
+  // Explores the choices closest to the best, then more, as long as tables stay small or something better is found; at last all that may be
+  // better than the best.
   void finish(const Relaxation &relaxation) {
     const DecisionGraph costs = penalized();
     const Cost penalizedBound = relaxation.bound();
@@ -212,10 +212,10 @@ private:
     }
   }
 
-  // Decides parts of the graph exactly while all else stays as it is, as long as something gets better: what only several nodes together
-  // can change, as all ops of a block, no change of one node finds. By what the best choices are above the bound elsewhere they stay above
-  // it, so that no choice is looked at by which more has to be lost than they lose in the part. The number of parts bounds the work, so
-  // that it ends in the same choices on a slow machine.
+  // Decides parts of the graph exactly while all else stays as it is, as long as something gets better: changes of several nodes together,
+  // such as all ops of a block, are out of reach for changes of one node. The excess of the best choices over the bound elsewhere remains,
+  // so no choice is explored whose loss exceeds their loss in the part. The number of parts bounds the work, so that it ends in the same
+  // choices on a slow machine.
   void improveParts(const DecisionGraph &costs, const Relaxation &relaxation, const Margins &margins) {
     const Cost penalizedBound = relaxation.bound();
     Relaxation::Excess excess;
@@ -252,7 +252,7 @@ private:
     }
   }
 
-  // Returns what choices cost beyond the least on some nodes and their edges.
+  // Returns the excess cost of choices over the least on some nodes and their edges.
   Cost excessIn(const std::vector<unsigned> &part, const Relaxation::Excess &excess) const {
     Cost sum = 0;
     std::set<unsigned> edges;
@@ -268,7 +268,7 @@ private:
     return std::any_of(edges.begin(), edges.end(), [&](unsigned edge) { return holds(graph.otherEnd(edge, node)); });
   }
 
-  // `lost`: no choices are looked at whose margin is not below that. Returns whether what was found keeps the limit.
+  // `lost`: only choices with a smaller margin are explored. Returns whether the result keeps the limit.
   bool improvePart(const DecisionGraph &costs, const Margins &margins, Cost lost, const std::vector<unsigned> &part) {
     constexpr unsigned kOutside = UINT_MAX;
     std::vector<unsigned> places(graph.numNodes(), kOutside);
@@ -332,7 +332,7 @@ private:
     return nodes;
   }
 
-  // Returns the choices whose margin is below a gap, and those of the best.
+  // Returns the choices whose margin is below a gap, and the best ones.
   Kept keepBelow(const Margins &margins, Cost gap) const {
     Kept kept;
     for (unsigned node = 0; node < graph.numNodes(); ++node) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// -ashlar-accumulate; see passes.td. The update moves into a function of its own as it stands: what it took of the gradients it now makes
-// of their sums, and what it read of variables it reads for itself.
+// -ashlar-accumulate; see passes.td. The update moves into a function of its own unchanged: it uses the sums of gradients instead of the
+// gradients, and reads variables itself.
 
 #include "passes/train/passes.h"
 
@@ -49,13 +49,13 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
   // Returns the name of the sum of a parameter's gradients.
   static std::string sumName(nn::GradientOp gradient) { return (gradient.getVariable() + "." + kGradient).str(); }
 
-  // The type of a sum: that of the gradient, but f32 for narrower ones.
+  // The type of a sum: the gradient's, but f32 for narrower ones.
   static RankedTensorType sumType(nn::GradientOp gradient) {
     RankedTensorType type = typeOf(gradient);
     return type.getElementTypeBitWidth() < 32 ? type.clone(Float32Type::get(gradient.getContext())) : type;
   }
 
-  // Returns x in the first micro-batch of a step, else sum + x: what is left of the step before is not read.
+  // Returns x in the first micro-batch of a step, else sum + x: the sum of the step before is not read.
   static Value addTo(ImplicitLocOpBuilder &b, Value isFirst, Value sum, Value x) {
     RankedTensorType type = typeOf(x);
     Value condition =
@@ -84,7 +84,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
       Value weights = nn::ReadOp::create(b, step.getResultTypes()[1], nn::kLossWeightVariable);
       share = numbers.divide(1.0, divisorOf(b, weights, leastOf(step)));
     }
-    IRMapping taken; // what the update takes of the rest of the step
+    IRMapping taken; // the update's operands from the rest of the step
     for (nn::GradientOp gradient : update.gradients()) {
       Value sum = nn::ReadOp::create(b, sumType(gradient), sumName(gradient));
       taken.map(gradient.getResult(), converted(b, numbers.scaled(sum, share), typeOf(gradient).getElementType()));
@@ -109,7 +109,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     return least ? least.getValueAsDouble() : 0;
   }
 
-  // Returns what stands for a value in the update: itself when it moved there already, the sum of a gradient, or a copy of a read or
+  // Returns the replacement of a value in the update: itself when it moved there already, the sum of a gradient, or a copy of a read or
   // constant.
   Value lookUp(OpBuilder &b, Value value, IRMapping &taken, func::FuncOp function) {
     Operation *def = value.getDefiningOp();
@@ -123,7 +123,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     return b.clone(*def, taken)->getResult(0);
   }
 
-  // Adds the gradients and the loss of a micro-batch to those of its step.
+  // Adds the gradients and the loss of a micro-batch to the sums of its step.
   void accumulate(func::FuncOp step, ArrayRef<nn::GradientOp> gradients) {
     Operation *end = step.front().getTerminator();
     auto own = NameLoc::get(StringAttr::get(&getContext(), "accumulate"));
@@ -151,7 +151,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     Value loss = addUp(end->getOperand(0), nn::kLossSumVariable);
     if (hasWeight(step)) {
       Value divisor = divisorOf(b, addUp(end->getOperand(1), nn::kLossWeightVariable), leastOf(step));
-      // Ahead of the last run weights may add up to 0, which is no fault yet.
+      // Before the last run weights may add up to 0, which is no fault yet.
       Value last = nn::ConstantOp::create(b, nn::splat(index, static_cast<double>(count - 1)));
       Value isLast = nn::CompareOp::create(b, index.clone(b.getI1Type()), nn::Predicate::Eq, number, last);
       Value one = nn::ConstantOp::create(b, nn::splat(typeOf(divisor), 1));
@@ -167,9 +167,9 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::AddOp::create(b, number, one));
   }
 
-  // Has random numbers of samples drawn by the sample's place in the step: those of a micro-batch come behind those of the ones before it.
-  // What has no dim of samples is the same in all micro-batches, as it is for all samples of a step. Where samples are not the first dim,
-  // numbers are others than those of the whole batch, but no two micro-batches draw the same.
+  // Keys random numbers of samples by the sample's place in the step: a micro-batch's numbers follow the earlier ones' numbers. Tensors
+  // without a dim of samples are the same in all micro-batches, as they are for all samples of a step. Where samples are not the first dim,
+  // numbers differ from the whole batch's, but no two micro-batches draw the same.
   void numberSamples(func::FuncOp step, Value number) {
     for (auto random : step.front().getOps<nn::RandomOp>()) {
       RankedTensorType type = typeOf(random.getIndex());

@@ -109,8 +109,7 @@ void checkMoves(Operation *op, std::mt19937_64 &random) {
 
 // Checks that the elements of the result are those of the operand, in order.
 void checkAlias(Operation *op, std::mt19937_64 &random) {
-  reference::LocalSemantics semantics = reference::getSemantics().local.lookup(op->getName().getStringRef());
-  Tensor operand = drawTensor(typeOf(op->getOperand(0)), random), result = semantics(op, {operand});
+  Tensor operand = drawTensor(typeOf(op->getOperand(0)), random), result = cast<ReferenceOpInterface>(op).evaluate({operand});
   REQUIRE(result.getNumElements() == operand.getNumElements());
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
     REQUIRE(result.getNumber(i) == operand.getNumber(i));

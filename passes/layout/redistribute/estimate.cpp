@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Estimates of local programs. Lowering is predicted by one coarse rule: library calls and collectives keep their order, and every other op
-// joins the kernel that stands before the first of them that needs its result, as ordering and fusion arrange it (passes/lower). Longer
-// than 500 lines: one class, whose parts all read the same times of ops and values.
+// joins the kernel that stands before the first of them that needs its result, as ordering and fusion arrange it (passes/lower).
+// Longer than 500 lines: one class, whose parts all read the same times of ops and values.
 
 #include "passes/layout/redistribute/estimate.h"
 

@@ -19,7 +19,7 @@ nn.variable @w : tensor<4xf32> {dist.layout = #dist.layout<[{}]>}
 // -----
 
 dist.mesh @mesh <["dp" = 2]>
-// expected-error@+1 {{which is not what a device holds of 'tensor<4xf32>' under #dist.layout<[{"dp"}]>}}
+// expected-error@+1 {{which is not a device's shard of 'tensor<4xf32>' under #dist.layout<[{"dp"}]>}}
 func.func @argument(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>, dist.global_type = tensor<4xf32>}) { return }
 
 // -----

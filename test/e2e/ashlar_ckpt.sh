@@ -120,7 +120,7 @@ expect 2 convert damaged/ashlar-1_6 -o all.safetensors
 cmp before all.safetensors && [ -z "$(find . -name '.ashlar-*')" ] || fail "convert leaves what it could not end"
 truncate -s -1 damaged/ashlar-1_6/rank-00000.safetensors
 expect 1 verify damaged/ashlar-1_6
-grep -q "^damaged/ashlar-1_6/rank-00000.safetensors has .* but index.json says .*; the checkpoint is damaged$" out || { cat out >&2; fail "a file that was cut"; }
+grep -q "^damaged/ashlar-1_6/rank-00000.safetensors has .* but index.json records .*; the checkpoint is damaged$" out || { cat out >&2; fail "a file that was cut"; }
 expect 0 list damaged
 grep -qE '^ashlar-1_6 .* not whole: damaged/ashlar-1_6/rank-00000.safetensors has ' out || { cat out >&2; fail "list of a damaged one"; }
 rm damaged/ashlar-1_6/index.json

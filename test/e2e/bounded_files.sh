@@ -114,7 +114,7 @@ mkfifo bad/ashlar-1_2/rank-00000.safetensors
 cp saved/ashlar-1_2/index.json copy.json
 rm bad/ashlar-1_2/index.json
 mv copy.json bad/ashlar-1_2/index.json
-refused "bad/ashlar-1_2/rank-00000.safetensors has 0 bytes but index.json says " ./one --resume bad/ashlar-1_2
+refused "bad/ashlar-1_2/rank-00000.safetensors has 0 bytes but index.json records " ./one --resume bad/ashlar-1_2
 refused '"pipe": it is not a regular file' ./one --init-from pipe
 
 # A value that is empty names nothing, and is not the same as none.

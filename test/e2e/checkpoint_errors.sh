@@ -35,7 +35,7 @@ damage() {
 }
 damaged
 truncate -s -1 bad/ashlar-1_6/rank-00001.safetensors
-damage "bad/ashlar-1_6/rank-00001.safetensors has $(stat -c %s bad/ashlar-1_6/rank-00001.safetensors) bytes but index.json says $(stat -c %s good/ashlar-1_6/rank-00001.safetensors)"
+damage "bad/ashlar-1_6/rank-00001.safetensors has $(stat -c %s bad/ashlar-1_6/rank-00001.safetensors) bytes but index.json records $(stat -c %s good/ashlar-1_6/rank-00001.safetensors)"
 damaged
 rm bad/ashlar-1_6/rank-00000.safetensors
 damage "bad/ashlar-1_6/rank-00000.safetensors is not there but index.json names it"

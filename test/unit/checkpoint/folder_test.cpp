@@ -225,5 +225,5 @@ TEST_CASE("checkpoint folder: the newest that is whole", "[checkpoint][folder]")
   REQUIRE(passedOver.size() == 2);
   CHECK(passedOver[0].find(folder.place("run-1_10") + ": cannot open \"" + folder.place("run-1_10") + "/index.json\": ") == 0);
   CHECK(passedOver[1].find(folder.place("run-1_9") + ": " + folder.place("run-1_9") +
-                           "/rank-00000.safetensors has 5 bytes but index.json says ") == 0);
+                           "/rank-00000.safetensors has 5 bytes but index.json records ") == 0);
 }

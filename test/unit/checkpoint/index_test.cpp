@@ -293,7 +293,7 @@ TEST_CASE("checkpoint index: refused files", "[checkpoint][index]") {
   for (uint64_t other : {bytes - 1, bytes + 1}) {
     std::filesystem::resize_file(written.folder.file("rank-00001.safetensors"), other);
     CHECK(readIndex(written.folder.path(), read).message() ==
-          fmt::format("{}/rank-00001.safetensors has {} bytes but index.json says {}; the checkpoint is damaged", written.folder.path(),
+          fmt::format("{}/rank-00001.safetensors has {} bytes but index.json records {}; the checkpoint is damaged", written.folder.path(),
                       other, bytes));
   }
 }

@@ -277,7 +277,7 @@ TEST_CASE("parameter ownership is checked", "[job]") {
   for (const char *value : {"true", "false"}) {
     CHECK_THAT(checkError(with("lamb {}") + "optimizer_parallel {} rules { match: \"w\" optimizer_parallel: " + value + " }"),
                contains(std::string("(\"w\") sets optimizer_parallel: ") + value +
-                        ", which shards parameters, but in mode DATA_PARALLEL each parameter is whole and has one owner"));
+                        ", which shards parameters, but in mode DATA_PARALLEL each parameter is replicated and has one owner"));
   }
 }
 

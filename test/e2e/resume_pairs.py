@@ -236,7 +236,7 @@ def main():
     # Another optimizer, or loss scale, is another state.
     stages = {training: bench.program(family, training, "one_f_one_b")
               for family, training in (("sgd", "sgd_drops"), ("momentum", "momentum"), ("adamw", "adamw"), ("scaled", "scaled_drops"))}
-    text = "; its optimizer and loss scale have the state %s, the program's %s;  "
+    text = "; its optimizer and loss scale have the state %s, the program's %s; "
     moments = "ashlar.updates, moment1, moment2"
     scale = "ashlar.good_steps, ashlar.loss_scale, "
     for one, other, in_one, in_other in (("sgd_drops", "momentum", "none", "momentum"), ("momentum", "adamw", "momentum", moments),

@@ -4,6 +4,7 @@
 
 #include "dialects/nn/ops/evaluation.h"
 #include "dialects/nn/ops/nn_builder.h"
+#include "dialects/nn/ops/op_checks.h"
 
 using namespace mlir;
 
@@ -109,10 +110,7 @@ LogicalResult ScatterAddOp::verify() {
     return emitOpError("has updates of ") << updates << " but indices of " << indices << " and a result of " << to << " need "
                                           << updates.clone(expected);
   }
-  if (updates.getElementType() != to.getElementType()) { // C4
-    return emitOpError("changes the element type from ") << updates.getElementType() << " to " << to.getElementType();
-  }
-  return success();
+  return verifySameElementType(*this, updates, to); // C4
 }
 
 // scatter_add batch_dims = 1: ([b, i], [b, i, r]) -> ([b, v, r]) sum={i}

@@ -26,6 +26,14 @@ inline bool isNamed(mlir::Operation *op) {
   return op->hasAttr(kOutputsAttr);
 }
 
+// Fails with an error at the op where the element types of two of its tensors differ.
+inline mlir::LogicalResult verifySameElementType(mlir::Operation *op, mlir::RankedTensorType from, mlir::RankedTensorType to) {
+  if (from.getElementType() != to.getElementType()) {
+    return op->emitOpError("changes the element type from ") << from.getElementType() << " to " << to.getElementType();
+  }
+  return mlir::success();
+}
+
 } // namespace ashlar::nn
 
 #endif // ASHLAR_DIALECTS_NN_OPS_OP_CHECKS_H

@@ -21,13 +21,6 @@ namespace ashlar::nn {
 
 namespace {
 
-LogicalResult verifySameElementType(Operation *op, RankedTensorType from, RankedTensorType to) {
-  if (from.getElementType() != to.getElementType()) {
-    return op->emitOpError("changes the element type from ") << from.getElementType() << " to " << to.getElementType();
-  }
-  return success();
-}
-
 // Adds one factor that passes from dim `from` of the operand to dim `to` of the result.
 void passThrough(ShardingRule &rule, int64_t size, SmallVector<int64_t, 2> &from, SmallVector<int64_t, 2> &to) {
   int64_t factor = rule.addFactor(size);

@@ -27,7 +27,7 @@ tools/setup.sh
 if [ ! -f build/build.ninja ]; then
   cmake --preset dev >/dev/null
 fi
-ninja -C build --quiet ashlarc ashlar-zoo
+NINJA_STATUS='building ashlarc: %f of %t, %e s ' ninja -C build ashlarc ashlar-zoo
 
 out=build/quickstart
 mkdir -p "$out"

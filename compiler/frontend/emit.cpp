@@ -66,7 +66,7 @@ Value select(const Node &node, Value condition, Value onTrue, Value onFalse) {
   return node.create<nn::SelectOp>(onTrue.getType(), condition, onTrue, onFalse);
 }
 
-Value cast(const Node &node, Value value, Type element) {
+Value convertTo(const Node &node, Value value, Type element) {
   RankedTensorType from = typeOf(value);
   return from.getElementType() == element ? value
                                           : node.create<nn::CastOp>(RankedTensorType::get(from.getShape(), element), value).getResult();
@@ -87,18 +87,18 @@ std::optional<double> splatInput(const Node &node, size_t index) {
 }
 
 Value widen(const Node &node, Value value) {
-  return isNarrowFloat(typeOf(value).getElementType()) ? cast(node, value, node.builder().getF32Type()) : value;
+  return isNarrowFloat(typeOf(value).getElementType()) ? convertTo(node, value, node.builder().getF32Type()) : value;
 }
 
 Value asNumbers(const Node &node, Value value) {
-  return typeOf(value).getElementType().isInteger(1) ? cast(node, value, node.builder().getI32Type()) : value;
+  return typeOf(value).getElementType().isInteger(1) ? convertTo(node, value, node.builder().getI32Type()) : value;
 }
 
 Value countFromFront(const Node &node, Value indices, int64_t size, Value count) {
   RankedTensorType type = typeOf(indices);
   auto boolType = RankedTensorType::get(type.getShape(), node.builder().getI1Type());
   Value isNegative = node.create<nn::CompareOp>(boolType, nn::Predicate::Lt, indices, splatConstant(node, type, 0));
-  Value end = count ? broadcastTo(node, cast(node, count, type.getElementType()), type.getShape()) : splatConstant(node, type, size);
+  Value end = count ? broadcastTo(node, convertTo(node, count, type.getElementType()), type.getShape()) : splatConstant(node, type, size);
   Value fromEnd = node.create<nn::AddOp>(indices, end);
   return node.create<nn::SelectOp>(type, isNegative, fromEnd, indices);
 }

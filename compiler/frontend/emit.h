@@ -38,7 +38,7 @@ mlir::Value compare(const Node &node, nn::Predicate predicate, mlir::Value lhs, 
 mlir::Value select(const Node &node, mlir::Value condition, mlir::Value onTrue, mlir::Value onFalse);
 
 // Converts the element type.
-mlir::Value cast(const Node &node, mlir::Value value, mlir::Type element);
+mlir::Value convertTo(const Node &node, mlir::Value value, mlir::Type element);
 
 // Converts f16 and bf16 to f32, for formulas of several ops.
 mlir::Value widen(const Node &node, mlir::Value value);

@@ -240,6 +240,11 @@ Type convertElementType(int32_t onnxType, MLIRContext *context, const Twine &wha
                     llvm::join(names, ", "));
 }
 
+bool isFloat(int32_t onnxType) {
+  return onnxType == onnx::TensorProto::FLOAT || onnxType == onnx::TensorProto::DOUBLE || onnxType == onnx::TensorProto::FLOAT16 ||
+         onnxType == onnx::TensorProto::BFLOAT16;
+}
+
 bool isStored(int32_t onnxType) {
   return findStored(onnxType) != nullptr;
 }

@@ -20,6 +20,9 @@ namespace ashlar::frontend {
 // Returns the MLIR type of an ONNX element type; throws for types that nn does not have. `what` opens the error ("initializer "w"").
 mlir::Type convertElementType(int32_t onnxType, mlir::MLIRContext *context, const llvm::Twine &what);
 
+// Whether an ONNX element type is one of floats that nn computes in: FLOAT, DOUBLE, FLOAT16, BFLOAT16.
+bool isFloat(int32_t onnxType);
+
 // Whether data of an ONNX element type is only stored: float8, and types of 4 and 2 bits. Constants of them hold the same numbers in a type
 // that nn has: f32, i8 or u8.
 bool isStored(int32_t onnxType);

@@ -14,6 +14,10 @@ llvm::json::Value jsonText(llvm::StringRef text) {
   return llvm::json::fixUTF8(text);
 }
 
+double nanoseconds(int64_t timePs) {
+  return static_cast<double>(timePs) / 1000;
+}
+
 void writeMemory(OStream &out, const lower::MemoryUse &use) {
   out.attribute("bytes", use.bytes());
   out.attribute("bytes_each_further_thread", use.threadBytes);

@@ -15,6 +15,9 @@ namespace ashlar::report {
 // Returns a text with names of a model as JSON: invalid UTF-8 is replaced.
 llvm::json::Value jsonText(llvm::StringRef text);
 
+// Returns a time in the unit of the report.
+double nanoseconds(int64_t timePs);
+
 // Writes the attributes "bytes", "bytes_each_further_thread" and "parts" of the object that is open.
 void writeMemory(llvm::json::OStream &out, const lower::MemoryUse &use);
 

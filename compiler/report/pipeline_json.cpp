@@ -13,10 +13,6 @@ namespace {
 
 using llvm::json::OStream;
 
-double nanoseconds(int64_t timePs) {
-  return static_cast<double>(timePs) / 1000;
-}
-
 void writeCrossing(OStream &out, const CrossingFact &crossing) {
   out.attribute("name", jsonText(crossing.name));
   out.attribute("from", crossing.from);

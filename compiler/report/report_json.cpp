@@ -24,10 +24,6 @@ void writeTexts(OStream &out, llvm::StringRef name, const std::vector<std::strin
   });
 }
 
-double nanoseconds(int64_t timePs) {
-  return static_cast<double>(timePs) / 1000;
-}
-
 void writePlan(OStream &out, const PlanFact &plan) {
   out.attribute("steps", plan.steps);
   out.attribute("bytes", plan.bytes);

@@ -156,7 +156,7 @@ public:
   }
 
   // Visits the blocks that are decided as one: what they are called, and their decisions.
-  void forEach(function_ref<void(std::string name, const std::vector<Taken> &decisions)> visit) const {
+  void forEach(llvm::function_ref<void(std::string name, const std::vector<Taken> &decisions)> visit) const {
     llvm::MapVector<StringRef, SmallVector<StringRef>> groups;
     for (StringRef block : order) {
       groups[blocks.getLeaderValue(block)].push_back(block);

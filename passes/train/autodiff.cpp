@@ -22,7 +22,7 @@ namespace ashlar::train {
 
 namespace {
 
-bool isFloat(Value value) {
+bool hasFloats(Value value) {
   return isa<FloatType>(cast<RankedTensorType>(value.getType()).getElementType());
 }
 
@@ -77,7 +77,7 @@ private:
       isActive = symbols.lookup<nn::VariableOp>(read.getVariable()).getTrainable();
     }
     for (Value result : op->getResults()) {
-      if (isActive && isFloat(result)) {
+      if (isActive && hasFloats(result)) {
         active.insert(result);
       }
     }

@@ -35,7 +35,7 @@ Precision precisionOf(Operation *op) {
 }
 
 // The new form of an f32 value of the model.
-enum class Kind {
+enum class Form {
   Outside,  // f32 from outside: input, parameter, table of constants; converted where it is used
   Constant, // f32 made of single constants only: exact, and cheap to compute again
   Narrow,   // of the narrow type now
@@ -44,14 +44,14 @@ enum class Kind {
 
 // Rewrites one function, from its first op to its last.
 //
-// State: `kinds` of all values that were f32; `narrowed` and `widened`, the conversions of values made so far. Linear in the number of ops.
+// State: `forms` of all values that were f32; `narrowed` and `widened`, the conversions of values made so far. Linear in the number of ops.
 class MixedPrecision {
 public:
   MixedPrecision(func::FuncOp function, FloatType narrowType) : function(function), narrowType(narrowType) {}
 
   void run() {
     for (Value argument : function.getArguments()) {
-      track(argument, Kind::Outside);
+      track(argument, Form::Outside);
     }
     SmallVector<Operation *> ops;
     for (Operation &op : function.front()) {
@@ -64,16 +64,16 @@ public:
   }
 
 private:
-  void track(Value value, Kind kind) {
-    if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && (type.getElementType().isF32() || kind == Kind::Narrow)) {
-      kinds[value] = kind;
+  void track(Value value, Form form) {
+    if (auto type = dyn_cast<RankedTensorType>(value.getType()); type && (type.getElementType().isF32() || form == Form::Narrow)) {
+      forms[value] = form;
     }
   }
 
-  bool hasOperand(Operation *op, Kind kind) {
+  bool hasOperand(Operation *op, Form form) {
     return llvm::any_of(op->getOperands(), [&](Value operand) {
-      auto found = kinds.find(operand);
-      return found != kinds.end() && found->second == kind;
+      auto found = forms.find(operand);
+      return found != forms.end() && found->second == form;
     });
   }
 
@@ -85,19 +85,19 @@ private:
     case Precision::Wide:
       return computeWide(op);
     case Precision::Source:
-      return track(op->getResult(0), sourceKind(op));
+      return track(op->getResult(0), sourceForm(op));
     case Precision::Convert:
-      return track(op->getResult(0), castKind(cast<nn::CastOp>(op)));
+      return track(op->getResult(0), castForm(cast<nn::CastOp>(op)));
     case Precision::Follow:
     case Precision::Move:
       break;
     }
-    bool hasNarrow = hasOperand(op, Kind::Narrow), hasOutside = hasOperand(op, Kind::Outside);
+    bool hasNarrow = hasOperand(op, Form::Narrow), hasOutside = hasOperand(op, Form::Outside);
     bool staysOutside = precision == Precision::Move || !typeOf(op->getResult(0)).getElementType().isF32();
-    if (hasOperand(op, Kind::Wide)) {
+    if (hasOperand(op, Form::Wide)) {
       computeWide(op);
     } else if (!hasNarrow && (!hasOutside || staysOutside)) {
-      track(op->getResult(0), hasOutside ? Kind::Outside : Kind::Constant);
+      track(op->getResult(0), hasOutside ? Form::Outside : Form::Constant);
     } else if (precision == Precision::Follow && hasInexactConstant(op)) {
       computeWideAndRound(op);
     } else {
@@ -105,24 +105,24 @@ private:
     }
   }
 
-  Kind sourceKind(Operation *op) {
+  Form sourceForm(Operation *op) {
     auto constant = dyn_cast<nn::ConstantOp>(op);
     if (!constant) {
-      return Kind::Outside;
+      return Form::Outside;
     }
     if (overflows(constant.getValue(), narrowType)) {
-      return Kind::Wide;
+      return Form::Wide;
     }
-    return constant.getValue().isSplat() ? Kind::Constant : Kind::Outside;
+    return constant.getValue().isSplat() ? Form::Constant : Form::Outside;
   }
 
   // A conversion to f32 stays f32, as in the model; only bools fit into less.
-  Kind castKind(nn::CastOp op) { return op.getInput().getType().getElementType().isInteger(1) ? Kind::Outside : Kind::Wide; }
+  Form castForm(nn::CastOp op) { return op.getInput().getType().getElementType().isInteger(1) ? Form::Outside : Form::Wide; }
 
   bool hasInexactConstant(Operation *op) {
     return llvm::any_of(op->getOperands(), [&](Value operand) {
-      auto found = kinds.find(operand);
-      if (found == kinds.end() || found->second != Kind::Constant) {
+      auto found = forms.find(operand);
+      if (found == forms.end() || found->second != Form::Constant) {
         return false;
       }
       while (Operation *view = operand.getDefiningOp()) {
@@ -141,7 +141,7 @@ private:
     for (Value result : op->getResults()) {
       if (typeOf(result).getElementType().isF32()) {
         result.setType(narrowTypeOf(result));
-        track(result, Kind::Narrow);
+        track(result, Form::Narrow);
       }
     }
   }
@@ -149,7 +149,7 @@ private:
   void computeWide(Operation *op) {
     convertOperands(op, [&](Value value) { return wide(value); });
     for (Value result : op->getResults()) {
-      track(result, Kind::Wide);
+      track(result, Form::Wide);
     }
   }
 
@@ -165,7 +165,7 @@ private:
 
   void convertOperands(Operation *op, llvm::function_ref<Value(Value)> convert) {
     for (OpOperand &operand : op->getOpOperands()) {
-      if (kinds.contains(operand.get())) {
+      if (forms.contains(operand.get())) {
         operand.set(convert(operand.get()));
         placeConversion(operand);
       }
@@ -202,7 +202,7 @@ private:
   RankedTensorType narrowTypeOf(Value value) { return typeOf(value).clone(narrowType); }
 
   Value wide(Value value) {
-    if (kinds.lookup(value) != Kind::Narrow) {
+    if (forms.lookup(value) != Form::Narrow) {
       return value;
     }
     Value &converted = widened[value];
@@ -213,12 +213,12 @@ private:
   }
 
   // Returns the value in the narrow type, when there is one.
-  Value findNarrow(Value value) { return kinds.lookup(value) == Kind::Narrow ? value : narrowed.lookup(value); }
+  Value findNarrow(Value value) { return forms.lookup(value) == Form::Narrow ? value : narrowed.lookup(value); }
 
   // A tensor from outside is converted before it is broadcast, sliced or sent. Named tensors of the model stay: rules may match them.
   bool isNarrowedBefore(Value value) {
     Operation *op = value.getDefiningOp();
-    bool isView = op && precisionOf(op) == Precision::Move && op->getNumOperands() == 1 && kinds.lookup(value) != Kind::Wide;
+    bool isView = op && precisionOf(op) == Precision::Move && op->getNumOperands() == 1 && forms.lookup(value) != Form::Wide;
     return isView && !op->hasAttr(nn::kOutputsAttr);
   }
 
@@ -239,7 +239,7 @@ private:
   }
 
   Value noteNarrow(Value value, Value converted) {
-    track(converted, Kind::Narrow);
+    track(converted, Form::Narrow);
     return narrowed[value] = converted;
   }
 
@@ -282,7 +282,7 @@ private:
 
   func::FuncOp function;
   FloatType narrowType;
-  DenseMap<Value, Kind> kinds;
+  DenseMap<Value, Form> forms;
   DenseMap<Value, Value> narrowed, widened;
 };
 

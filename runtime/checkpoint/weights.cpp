@@ -16,10 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool endsWith(std::string_view text, std::string_view end) {
-  return text.size() >= end.size() && text.substr(text.size() - end.size()) == end;
-}
-
 // Lists the tensors of one more file, which has the name `name` in the folder of `path`.
 Status addSafetensors(const std::string &path, const std::string &name, CheckpointIndex &index) {
   MappedFile mapped;
@@ -79,9 +75,9 @@ bool isWildcard(char letter) {
 
 Status listWeights(const std::string &path, CheckpointIndex &index) {
   index = CheckpointIndex();
-  if (endsWith(path, ".json")) {
+  if (std::filesystem::path(path).extension() == ".json") {
     ASHLAR_RETURN_IF_ERROR(addMappedFiles(path, index));
-  } else if (endsWith(path, ".onnx")) {
+  } else if (std::filesystem::path(path).extension() == ".onnx") {
     MappedFile mapped;
     ASHLAR_RETURN_IF_ERROR(MappedFile::open(path, mapped));
     ASHLAR_RETURN_IF_ERROR(listInitializers({mapped.data(), mapped.size()}, path, index));

@@ -13,9 +13,6 @@
 namespace ashlar::rt {
 namespace {
 
-// Least bytes worth handing to a thread.
-constexpr int64_t kBytesPerThread = 128 << 10;
-
 // What is known of a channel from its two sides.
 struct Sides {
   const ashlar_rt_tensor *sent = nullptr;
@@ -109,7 +106,7 @@ public:
     ASHLAR_RETURN_IF_ERROR(waiter.wait(channel.sent.count, ++messages, peer));
     Copy copy{sources[microBatch % sources.size()], targets[microBatch % targets.size()], bytes};
     if (pool != nullptr) {
-      pool->parallelFor(static_cast<int64_t>((bytes + 63) / 64), kBytesPerThread / 64, copyLines, &copy);
+      pool->parallelFor(static_cast<int64_t>((bytes + 63) / 64), ThreadPool::kCopyBytes / 64, copyLines, &copy);
     } else {
       copyLines(&copy, /*begin=*/0, static_cast<int64_t>((bytes + 63) / 64));
     }

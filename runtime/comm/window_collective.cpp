@@ -22,9 +22,6 @@ size_t linesOf(const PlacedTensor &tensor) {
   return (tensor.shape.inBytes() + kLineBytes - 1) / kLineBytes;
 }
 
-// Least bytes worth handing to a thread.
-constexpr int64_t kBytesPerThread = 128 << 10;
-
 // Copies view `from` of `source` to view `to` of `target`; zeros when `source` is null.
 struct CopyTask {
   const char *source;
@@ -73,7 +70,7 @@ template <typename Task> void runOn(ThreadPool *pool, const Task &task, size_t b
     const Loop &loop = *static_cast<const Loop *>(context);
     loop.task.run(static_cast<size_t>(begin) * 64, std::min(static_cast<size_t>(end) * 64, loop.bytes));
   };
-  pool->parallelFor(static_cast<int64_t>((bytes + 63) / 64), kBytesPerThread / 64, range, &loop);
+  pool->parallelFor(static_cast<int64_t>((bytes + 63) / 64), ThreadPool::kCopyBytes / 64, range, &loop);
 }
 
 class WindowCollective final : public Collective {

@@ -14,17 +14,17 @@ namespace ashlar::rt {
 namespace {
 
 // What is known of the ranks of a stage.
-struct Source {
+struct StageBytes {
   uint64_t room; // bytes of host memory that each of them has
   uint64_t most; // that any of them hands over
 };
 
 // A rank's part of its bytes that goes in one round.
-struct Piece {
+struct RankBytes {
   uint64_t begin, bytes;
 };
 
-Piece pieceOf(uint64_t all, uint64_t room, uint64_t round) {
+RankBytes pieceOf(uint64_t all, uint64_t room, uint64_t round) {
   const uint64_t begin = std::min(all, round * room);
   return {begin, std::min(room, all - begin)};
 }
@@ -39,12 +39,12 @@ Status gatherBytes(Session &session, const std::vector<char> &mine, std::vector<
   const uint64_t size = mine.size();
   std::vector<uint64_t> sizes(ranks);
   ASHLAR_RETURN_IF_ERROR(seat.allGather(&size, sizeof(size), sizes.data()));
-  std::vector<Source> sources;
+  std::vector<StageBytes> sources;
   uint64_t rounds = 0;
   for (uint32_t stage = 0; stage < stages.size(); ++stage) {
     const auto first = sizes.begin() + static_cast<std::ptrdiff_t>(stage * perStage);
-    const Source source = {findTargetRuntime(*session.image)->hostBytes(stages[stage]),
-                           *std::max_element(first, first + static_cast<std::ptrdiff_t>(perStage))};
+    const StageBytes source = {findTargetRuntime(*session.image)->hostBytes(stages[stage]),
+                               *std::max_element(first, first + static_cast<std::ptrdiff_t>(perStage))};
     if (source.room == 0) {
       return internal("stage {} has no memory on the host through which {} bytes could pass", stage, source.most);
     }
@@ -52,12 +52,12 @@ Status gatherBytes(Session &session, const std::vector<char> &mine, std::vector<
     sources.push_back(source);
   }
   all.assign(ranks, {});
-  const Source &own = sources[session.variant->stage];
+  const StageBytes &own = sources[session.variant->stage];
   char *const arena = seat.arena(0);
   ASHLAR_RETURN_IF_ERROR(seat.barrier()); // all have ended their step
   const std::vector<char> held(arena, arena + std::min(own.room, size));
   for (uint64_t round = 0; round < rounds; ++round) {
-    const Piece piece = pieceOf(size, own.room, round);
+    const RankBytes piece = pieceOf(size, own.room, round);
     std::memcpy(arena, mine.data() + piece.begin, piece.bytes);
     ASHLAR_RETURN_IF_ERROR(seat.barrier());
     for (uint32_t stage = 0; stage < stages.size(); ++stage) {

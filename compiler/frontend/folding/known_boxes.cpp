@@ -107,12 +107,12 @@ void importNonMaxSuppression(Node &node) {
   node.setResult(0, DenseElementsAttr::get(type, ArrayRef<int64_t>(selected)));
 }
 
-constexpr RegistryRow kRows[] = {flat({"NonMaxSuppression", importNonMaxSuppression, Accepts::Floats, /*knownFloats=*/0b11011})};
+constexpr RegistryRow kKnownBoxRows[] = {flat({"NonMaxSuppression", importNonMaxSuppression, Accepts::Floats, /*knownFloats=*/0b11011})};
 
 } // namespace
 
 ArrayRef<RegistryRow> knownBoxRows() {
-  return kRows;
+  return kKnownBoxRows;
 }
 
 } // namespace ashlar::frontend

@@ -196,7 +196,7 @@ template <const Terms &terms> void importWindow(Node &node) {
   node.setResult(0, result.toAttribute());
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kKnownRows[] = {
     {"BlackmanWindow", importWindow<kBlackman>},
     {"HammingWindow", importWindow<kHamming>},
     {"HannWindow", importWindow<kHann>},
@@ -208,7 +208,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> knownRows() {
-  return kRows;
+  return kKnownRows;
 }
 
 } // namespace ashlar::frontend

@@ -92,9 +92,7 @@ bool Importer::readsUnknown(const onnx::NodeProto &node) const {
 
 RankedTensorType Importer::declaredFloats(const onnx::ValueInfoProto &value) const {
   const onnx::TypeProto::Tensor &type = value.type().tensor_type();
-  bool isFloat = type.elem_type() == onnx::TensorProto::FLOAT || type.elem_type() == onnx::TensorProto::DOUBLE ||
-                 type.elem_type() == onnx::TensorProto::FLOAT16 || type.elem_type() == onnx::TensorProto::BFLOAT16;
-  if (!isFloat || !type.has_shape()) {
+  if (!isFloat(type.elem_type()) || !type.has_shape()) {
     return {};
   }
   SmallVector<int64_t> shape;

@@ -5,6 +5,7 @@
 #include "compiler/frontend/inspection/loss_guess.h"
 
 #include "compiler/frontend/graph_inputs.h"
+#include "compiler/frontend/tensor_data.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringMap.h"
@@ -17,7 +18,7 @@ namespace ashlar::frontend {
 
 namespace {
 
-constexpr llvm::StringLiteral kMoving[] = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
+constexpr llvm::StringLiteral kSameLogits[] = {"Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
 
 // Finds the function that an output comes out of.
 class OutputReader {
@@ -58,7 +59,7 @@ private:
 
   const onnx::NodeProto *mover(StringRef tensor) const {
     const onnx::NodeProto *node = producer(tensor);
-    return node && llvm::is_contained(kMoving, node->op_type()) && node->input_size() > 0 ? node : nullptr;
+    return node && llvm::is_contained(kSameLogits, node->op_type()) && node->input_size() > 0 ? node : nullptr;
   }
 
   std::string skipMoves(std::string tensor) const {
@@ -207,11 +208,6 @@ int rankOf(const onnx::ValueInfoProto &output, const LossGuess &read) {
                                                                                                                     : isMatrix;
 }
 
-bool isFloat(const onnx::TypeProto::Tensor &type) {
-  return type.elem_type() == onnx::TensorProto::FLOAT || type.elem_type() == onnx::TensorProto::DOUBLE ||
-         type.elem_type() == onnx::TensorProto::FLOAT16;
-}
-
 llvm::SmallVector<int64_t> withoutOnes(llvm::ArrayRef<int64_t> shape) {
   llvm::SmallVector<int64_t> rest;
   llvm::copy_if(shape, std::back_inserter(rest), [](int64_t size) { return size != 1; });
@@ -226,7 +222,7 @@ LossGuess guessLoss(const onnx::GraphProto &graph, int64_t opset) {
   int bestRank = -1;
   for (const onnx::ValueInfoProto &output : graph.output()) {
     const onnx::TypeProto::Tensor &type = output.type().tensor_type();
-    if (!output.type().has_tensor_type() || !isFloat(type)) {
+    if (!output.type().has_tensor_type() || !isFloat(type.elem_type())) {
       continue;
     }
     LossGuess guess;

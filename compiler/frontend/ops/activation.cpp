@@ -127,11 +127,11 @@ void importSelu(Node &node) {
 void importShrink(Node &node) {
   Type element = node.inputType(0).getElementType();
   const double bias = node.getFloat("bias", 0), limit = node.getFloat("lambd", 0.5);
-  Value x = element.isInteger() ? cast(node, node.input(0), node.builder().getF64Type()) : widen(node, node.input(0));
+  Value x = element.isInteger() ? convertTo(node, node.input(0), node.builder().getF64Type()) : widen(node, node.input(0));
   Value low = plus(node, x, bias), high = plus(node, x, -bias), zero = splatConstant(node, typeOf(x), 0);
   Value result = select(node, isAbove(node, x, limit), high, zero);
   result = select(node, compare(node, nn::Predicate::Lt, x, -limit), low, result);
-  node.setResult(0, cast(node, result, element));
+  node.setResult(0, convertTo(node, result, element));
 }
 
 void importSoftplus(Node &node) {
@@ -166,7 +166,7 @@ void importThresholdedRelu(Node &node) {
   node.setResult(0, node.create<nn::SelectOp>(x.getType(), above, x, splatConstant(node, typeOf(x), 0)).getResult());
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kActivationRows[] = {
     {"Celu", importCelu, Accepts::Floats},
     {"Clip", importClip, Accepts::Numbers},
     {"Elu", importElu, Accepts::Floats},
@@ -186,7 +186,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> activationRows() {
-  return kRows;
+  return kActivationRows;
 }
 
 } // namespace ashlar::frontend

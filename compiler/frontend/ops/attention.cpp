@@ -239,8 +239,8 @@ private:
       bias =
           node.create<nn::SelectOp>(bias.getType(), broadcastTo(node, isHidden, shapeOf(bias)), splatConstant(node, typeOf(bias), 0), bias);
     }
-    Value softmax = node.create<nn::SoftmaxOp>(cast(node, addBias(scores, bias), softmaxElement(type.getElementType())));
-    softmax = cast(node, softmax, type.getElementType());
+    Value softmax = node.create<nn::SoftmaxOp>(convertTo(node, addBias(scores, bias), softmaxElement(type.getElementType())));
+    softmax = convertTo(node, softmax, type.getElementType());
     if (isHidden) {
       softmax = node.create<nn::SelectOp>(type, broadcastTo(node, isHidden, type.getShape()), splatConstant(node, type, 0), softmax);
     }
@@ -469,14 +469,15 @@ std::vector<onnx::NodeProto> expandFlexAttention(Node &node) {
 // Tables of angles are set, not trained.
 constexpr unsigned kTables = 1 << 1 | 1 << 2;
 
-constexpr RegistryRow kRows[] = {{"Attention", importAttention, Accepts::Floats},
-                                 {"RotaryEmbedding", importRotaryEmbedding, Accepts::Floats, kTables},
-                                 {"ai.onnx.preview.FlexAttention", nullptr, Accepts::Floats, 0, /*draws=*/false, expandFlexAttention}};
+constexpr RegistryRow kAttentionRows[] = {
+    {"Attention", importAttention, Accepts::Floats},
+    {"RotaryEmbedding", importRotaryEmbedding, Accepts::Floats, kTables},
+    {"ai.onnx.preview.FlexAttention", nullptr, Accepts::Floats, 0, /*draws=*/false, expandFlexAttention}};
 
 } // namespace
 
 ArrayRef<RegistryRow> attentionRows() {
-  return kRows;
+  return kAttentionRows;
 }
 
 } // namespace ashlar::frontend

@@ -30,7 +30,7 @@ Value parameter(Node &node, size_t index, StringRef name, ArrayRef<int64_t> shap
     node.fail("input " + Twine(index) + " (" + name + ") of " + describeTensor(type) + " does not fit input 0 of " +
               describeTensor(node.inputType(0)) + "; it has to be " + describeTensor(expected));
   }
-  return cast(node, node.input(index), typeOf(like).getElementType());
+  return convertTo(node, node.input(index), typeOf(like).getElementType());
 }
 
 // The mean and variance of x along `dims`.
@@ -132,7 +132,7 @@ void importBatchNormalization(Node &node) {
   FloatAttr moves = form == Form::Inference ? FloatAttr() : node.builder().getF64FloatAttr(momentum);
   Value result = node.create<nn::NormalizeOp>(x.getType(), x, scale, shift, mean, variance, dimsOf(1, 1 + channels.size()),
                                               llvm::APFloat(epsilon), moves, /*unbiased=*/isUnbiased(node, form));
-  node.setResult(0, cast(node, reshape(node, result, type.getShape()), node.inputType(0).getElementType()));
+  node.setResult(0, convertTo(node, reshape(node, result, type.getShape()), node.inputType(0).getElementType()));
   for (size_t i = 1; i < node.numResults(); ++i) { // running and saved mean and variance: what they are before the step
     if (node.hasResult(i)) {
       node.aliasResult(i, i % 2 == 1 ? 3 : 4);
@@ -162,7 +162,7 @@ void importInstanceNormalization(Node &node) {
   ArrayRef<int64_t> channels = shapeOf(x).slice(1, 1);
   Value scale = perSample(node, parameter(node, 1, "scale", channels, x), samples);
   Value shift = perSample(node, parameter(node, 2, "B", channels, x), samples);
-  node.setResult(0, cast(node, normalize(node, x, scale, shift, epsilon), node.inputType(0).getElementType()));
+  node.setResult(0, convertTo(node, normalize(node, x, scale, shift, epsilon), node.inputType(0).getElementType()));
 }
 
 // Before opset 21 scale and bias are of groups, since then of channels.
@@ -193,7 +193,7 @@ void importGroupNormalization(Node &node) {
     auto ofChannels = [&](Value given) { return node.create<nn::BroadcastOp>(type, given, ArrayRef<int64_t>{1}); };
     y = node.create<nn::AddOp>(node.create<nn::MulOp>(y, ofChannels(scale)), ofChannels(shift));
   }
-  node.setResult(0, cast(node, y, node.inputType(0).getElementType()));
+  node.setResult(0, convertTo(node, y, node.inputType(0).getElementType()));
 }
 
 // (x - mean) / (standard deviation + 1e-9)
@@ -221,18 +221,18 @@ void importMeanVarianceNormalization(Node &node) {
   Value divisor = node.create<nn::AddOp>(root, splatConstant(node, typeOf(root), kEpsilon));
   Value centred = node.create<nn::SubOp>(x, repeated(moments.mean));
   Value result = node.create<nn::DivOp>(centred, repeated(divisor));
-  node.setResult(0, cast(node, result, node.inputType(0).getElementType()));
+  node.setResult(0, convertTo(node, result, node.inputType(0).getElementType()));
 }
 
-constexpr RegistryRow kRows[] = {{"BatchNormalization", importBatchNormalization, Accepts::Floats},
-                                 {"GroupNormalization", importGroupNormalization, Accepts::Floats},
-                                 {"InstanceNormalization", importInstanceNormalization, Accepts::Floats},
-                                 {"MeanVarianceNormalization", importMeanVarianceNormalization, Accepts::Floats}};
+constexpr RegistryRow kChannelNormalizationRows[] = {{"BatchNormalization", importBatchNormalization, Accepts::Floats},
+                                                     {"GroupNormalization", importGroupNormalization, Accepts::Floats},
+                                                     {"InstanceNormalization", importInstanceNormalization, Accepts::Floats},
+                                                     {"MeanVarianceNormalization", importMeanVarianceNormalization, Accepts::Floats}};
 
 } // namespace
 
 ArrayRef<RegistryRow> channelNormalizationRows() {
-  return kRows;
+  return kChannelNormalizationRows;
 }
 
 } // namespace ashlar::frontend

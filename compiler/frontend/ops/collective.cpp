@@ -135,7 +135,7 @@ void importBroadcast(Node &node) {
   node.setResult(0, node.create<dist::BroadcastOp>(group.type, group.input, root, group.axes, ArrayAttr()).getResult());
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kCollectiveRows[] = {
     {"ai.ashlar.dist.AllGather", importAllGather},         {"ai.ashlar.dist.AllReduce", importAllReduce},
     {"ai.ashlar.dist.AllToAll", importAllToAll},           {"ai.ashlar.dist.Broadcast", importBroadcast},
     {"ai.ashlar.dist.ReduceScatter", importReduceScatter},
@@ -144,7 +144,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> collectiveRows() {
-  return kRows;
+  return kCollectiveRows;
 }
 
 } // namespace ashlar::frontend

@@ -56,12 +56,12 @@ void importConstantOfShape(Node &node) {
   node.setResult(0, DenseElementsAttr::get(makeTensorType(shape, value.getElementType(), what), *value.value_begin<Attribute>()));
 }
 
-constexpr RegistryRow kRows[] = {{"Constant", importConstant}, {"ConstantOfShape", importConstantOfShape}};
+constexpr RegistryRow kConstantRows[] = {{"Constant", importConstant}, {"ConstantOfShape", importConstantOfShape}};
 
 } // namespace
 
 ArrayRef<RegistryRow> constantRows() {
-  return kRows;
+  return kConstantRows;
 }
 
 } // namespace ashlar::frontend

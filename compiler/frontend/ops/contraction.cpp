@@ -143,13 +143,13 @@ void importDet(Node &node) {
   node.setResult(0, determinant(node, 0, llvm::to_vector(llvm::seq<int64_t>(0, shape.back())), element));
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kContractionRows[] = {
     {"Det", importDet, Accepts::Floats}, {"Gemm", importGemm, Accepts::Numbers}, {"MatMul", importMatMul, Accepts::Numbers}};
 
 } // namespace
 
 ArrayRef<RegistryRow> contractionRows() {
-  return kRows;
+  return kContractionRows;
 }
 
 } // namespace ashlar::frontend

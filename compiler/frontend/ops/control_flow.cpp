@@ -153,7 +153,7 @@ std::vector<onnx::NodeProto> expandLoop(Node &node) {
   return nodes;
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kControlFlowRows[] = {
     {"If", nullptr, Accepts::Any, /*knownFloats=*/0, /*draws=*/false, expandIf},
     {"Loop", nullptr, Accepts::Any, /*knownFloats=*/0, /*draws=*/false, expandLoop},
 };
@@ -161,7 +161,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> controlFlowRows() {
-  return kRows;
+  return kControlFlowRows;
 }
 
 } // namespace ashlar::frontend

@@ -337,12 +337,12 @@ void importEinsum(Node &node) {
   value == node.input(0) ? node.aliasResult(0, 0) : node.setResult(0, value);
 }
 
-constexpr RegistryRow kRows[] = {{"Einsum", importEinsum, Accepts::Numbers}};
+constexpr RegistryRow kEinsumRows[] = {{"Einsum", importEinsum, Accepts::Numbers}};
 
 } // namespace
 
 ArrayRef<RegistryRow> einsumRows() {
-  return kRows;
+  return kEinsumRows;
 }
 
 } // namespace ashlar::frontend

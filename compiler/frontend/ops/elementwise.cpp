@@ -89,7 +89,7 @@ void importBitShift(Node &node) {
     powers.push_back(APInt::getOneBitSet(bits, bit));
   }
   auto table = DenseElementsAttr::get(RankedTensorType::get({static_cast<int64_t>(powers.size())}, element), powers);
-  Value power = node.create<nn::GatherOp>(node.create<nn::ConstantOp>(table), cast(node, y, node.builder().getI64Type()));
+  Value power = node.create<nn::GatherOp>(node.create<nn::ConstantOp>(table), convertTo(node, y, node.builder().getI64Type()));
   if (direction == "LEFT") {
     return node.setResult(0, node.create<nn::MulOp>(x, power).getResult());
   }
@@ -258,7 +258,8 @@ void importIntegerPow(Node &node) {
     return node.setResult(0, integerPower(node, base, exponent));
   }
   Type wide = node.builder().getF64Type();
-  node.setResult(0, cast(node, node.create<nn::PowOp>(cast(node, base, wide), cast(node, exponent, wide)), type.getElementType()));
+  node.setResult(
+      0, convertTo(node, node.create<nn::PowOp>(convertTo(node, base, wide), convertTo(node, exponent, wide)), type.getElementType()));
 }
 
 // Powers 1, 2, 3 and -1 become products and quotients: exact gradients everywhere, and far cheaper. Roots stay powers, which differ from
@@ -283,7 +284,7 @@ void importPow(Node &node) {
   } else if (power == -1) {
     result = node.create<nn::DivOp>(splatConstant(node, type, 1), base);
   } else {
-    Value exponent = cast(node, node.input(1), type.getElementType());
+    Value exponent = convertTo(node, node.input(1), type.getElementType());
     result = node.create<nn::PowOp>(base, broadcastTo(node, exponent, shape));
   }
   node.setResult(0, result);
@@ -297,7 +298,7 @@ void castTo(Node &node, Type element) {
   if (node.inputType(0).getElementType() == element) {
     return node.aliasResult(0, 0);
   }
-  node.setResult(0, cast(node, node.input(0), element));
+  node.setResult(0, convertTo(node, node.input(0), element));
 }
 
 void importCast(Node &node) {
@@ -316,7 +317,7 @@ void importBitCast(Node &node) {
   }
   Value input = node.input(0);
   const bool isBool = from.isInteger(1) || to.isInteger(1);
-  node.setResult(0, isBool ? cast(node, input, to) : node.create<nn::BitcastOp>(typeOf(input).clone(to), input).getResult());
+  node.setResult(0, isBool ? convertTo(node, input, to) : node.create<nn::BitcastOp>(typeOf(input).clone(to), input).getResult());
 }
 
 void importCastLike(Node &node) {
@@ -339,7 +340,7 @@ void importIdentity(Node &node) {
   node.aliasResult(0, 0);
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kElementwiseRows[] = {
     {"Abs", importUnary<nn::AbsOp>, Accepts::Numbers},
     {"Acos", importUnary<nn::AcosOp>, Accepts::Floats},
     {"Acosh", importUnary<nn::AcoshOp>, Accepts::Floats},
@@ -403,7 +404,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> elementwiseRows() {
-  return kRows;
+  return kElementwiseRows;
 }
 
 } // namespace ashlar::frontend

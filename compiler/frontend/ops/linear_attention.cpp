@@ -101,7 +101,7 @@ private:
                 " * size), query being " + describeTensor(node.inputType(0)));
     }
     Value split = reshape(node, node.input(index), {batch, steps, heads, rows, type.getDimSize(2) / parts});
-    return cast(node, transpose(node, split, {0, 2, 1, 3, 4}), node.builder().getF32Type());
+    return convertTo(node, transpose(node, split, {0, 2, 1, 3, 4}), node.builder().getF32Type());
   }
 
   // Returns a factor of 1 or `size` elements a head; beta may be of all heads.
@@ -129,7 +129,7 @@ private:
       node.fail("past_state of " + describeTensor(given) + " is not (batch, heads, size of a key, size of a value), " +
                 describeTensor(type));
     }
-    return cast(node, node.input(3), type.getElementType());
+    return convertTo(node, node.input(3), type.getElementType());
   }
 
   void chooseChunks() {
@@ -257,8 +257,8 @@ private:
     const int64_t rows = shapeOf(query)[4], size = shapeOf(value)[5];
     output = sliceAlong(node, reshape(node, output, {batch, shared, chunks * length, rows, size}), 2, 0, steps);
     output = reshape(node, transpose(node, output, {0, 2, 1, 3, 4}), {batch, steps, shared * rows * size});
-    node.setResult(0, cast(node, output, node.inputType(0).getElementType()));
-    node.setResult(1, cast(node, state, stateElement));
+    node.setResult(0, convertTo(node, output, node.inputType(0).getElementType()));
+    node.setResult(1, convertTo(node, state, stateElement));
   }
 
   Node &node;
@@ -274,12 +274,12 @@ void importLinearAttention(Node &node) {
   LinearAttention(node).build();
 }
 
-constexpr RegistryRow kRows[] = {{"LinearAttention", importLinearAttention, Accepts::Floats}};
+constexpr RegistryRow kLinearAttentionRows[] = {{"LinearAttention", importLinearAttention, Accepts::Floats}};
 
 } // namespace
 
 ArrayRef<RegistryRow> linearAttentionRows() {
-  return kRows;
+  return kLinearAttentionRows;
 }
 
 } // namespace ashlar::frontend

@@ -23,7 +23,7 @@ Value sumAll(Node &node, Value value) {
   return reduce(node, Reduction::Sum, value, llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank())));
 }
 
-std::string readReduction(Node &node) {
+std::string readLossReduction(Node &node) {
   std::string reduction = node.getString("reduction", "mean");
   if (reduction != "mean" && reduction != "sum" && reduction != "none") {
     node.fail("attribute \"reduction\" is \"" + reduction + "\"; one of none, mean, sum");
@@ -56,18 +56,18 @@ Value rowWeights(Node &node, Value losses, Value counts) {
     if (given != expected) {
       node.fail("weights of " + describeTensor(given) + " but the classes take " + describeTensor(expected));
     }
-    weights = node.create<nn::GatherOp>(cast(node, node.input(2), type.getElementType()), node.input(1));
+    weights = node.create<nn::GatherOp>(convertTo(node, node.input(2), type.getElementType()), node.input(1));
   }
   if (!counts) {
     return weights;
   }
   return weights ? node.create<nn::SelectOp>(type, counts, weights, splatConstant(node, type, 0)).getResult()
-                 : cast(node, counts, type.getElementType());
+                 : convertTo(node, counts, type.getElementType());
 }
 
 // Defines result 0, from the loss of each row.
 void setLoss(Node &node, Value losses) {
-  std::string reduction = readReduction(node);
+  std::string reduction = readLossReduction(node);
   RankedTensorType type = typeOf(losses);
   Value labels = node.input(1), counts;
   if (node.hasAttribute("ignore_index")) {
@@ -85,7 +85,7 @@ void setLoss(Node &node, Value losses) {
     losses = weights ? node.create<nn::DivOp>(losses, sumAll(node, weights)).getResult()
                      : node.create<nn::MulOp>(losses, splatConstant(node, typeOf(losses), 1.0 / type.getNumElements())).getResult();
   }
-  node.setResult(0, cast(node, losses, node.inputType(0).getElementType()));
+  node.setResult(0, convertTo(node, losses, node.inputType(0).getElementType()));
 }
 
 void importSoftmaxCrossEntropyLoss(Node &node) {
@@ -95,7 +95,7 @@ void importSoftmaxCrossEntropyLoss(Node &node) {
   setLoss(node, node.create<nn::SoftmaxCrossEntropyOp>(logits, node.input(1)));
   if (node.hasResult(1)) {
     Value logProb = transpose(node, node.create<nn::LogSoftmaxOp>(logits), classesLast(rank, /*inverse=*/true));
-    node.setResult(1, cast(node, logProb, node.inputType(0).getElementType()));
+    node.setResult(1, convertTo(node, logProb, node.inputType(0).getElementType()));
   }
 }
 
@@ -108,7 +108,7 @@ void importNegativeLogLikelihoodLoss(Node &node) {
   strides[1] = 1;
   rows.erase(rows.begin() + 1);
   auto indexType = RankedTensorType::get(type.getShape(), node.builder().getI64Type());
-  Value labels = node.create<nn::BroadcastOp>(indexType, cast(node, node.input(1), indexType.getElementType()), rows);
+  Value labels = node.create<nn::BroadcastOp>(indexType, convertTo(node, node.input(1), indexType.getElementType()), rows);
   Value isLabel = compare(node, nn::Predicate::Eq, node.create<nn::IndexOp>(indexType, strides), labels);
   Value picked = node.create<nn::SelectOp>(type, isLabel, scores, splatConstant(node, type, 0));
   setLoss(node, node.create<nn::NegOp>(reduce(node, Reduction::Sum, picked, {1})));
@@ -117,13 +117,13 @@ void importNegativeLogLikelihoodLoss(Node &node) {
 // Weights of classes are set, not trained.
 constexpr unsigned kWeights = 1 << 2;
 
-constexpr RegistryRow kRows[] = {{"NegativeLogLikelihoodLoss", importNegativeLogLikelihoodLoss, Accepts::Floats, kWeights},
-                                 {"SoftmaxCrossEntropyLoss", importSoftmaxCrossEntropyLoss, Accepts::Floats, kWeights}};
+constexpr RegistryRow kLossRows[] = {{"NegativeLogLikelihoodLoss", importNegativeLogLikelihoodLoss, Accepts::Floats, kWeights},
+                                     {"SoftmaxCrossEntropyLoss", importSoftmaxCrossEntropyLoss, Accepts::Floats, kWeights}};
 
 } // namespace
 
 ArrayRef<RegistryRow> lossRows() {
-  return kRows;
+  return kLossRows;
 }
 
 } // namespace ashlar::frontend

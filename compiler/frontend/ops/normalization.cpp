@@ -53,7 +53,7 @@ public:
 
   // Returns the value in the element type of the input, times input 1 and plus input 2, which may be missing.
   Value scaleAndShift(Value value) const {
-    value = cast(node, value, element);
+    value = convertTo(node, value, element);
     value = node.create<nn::MulOp>(value, parameter(1));
     return node.hasInput(2) ? node.create<nn::AddOp>(value, parameter(2)).getResult() : value;
   }
@@ -105,13 +105,13 @@ void importRmsNormalization(Node &node) {
   node.setResult(0, normalization.scaleAndShift(normalized));
 }
 
-constexpr RegistryRow kRows[] = {{"LayerNormalization", importLayerNormalization, Accepts::Floats},
-                                 {"RMSNormalization", importRmsNormalization, Accepts::Floats}};
+constexpr RegistryRow kNormalizationRows[] = {{"LayerNormalization", importLayerNormalization, Accepts::Floats},
+                                              {"RMSNormalization", importRmsNormalization, Accepts::Floats}};
 
 } // namespace
 
 ArrayRef<RegistryRow> normalizationRows() {
-  return kRows;
+  return kNormalizationRows;
 }
 
 } // namespace ashlar::frontend

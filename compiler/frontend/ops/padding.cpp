@@ -178,7 +178,7 @@ void importPad(Node &node) {
     Value fill = fillOf(node, type.getElementType());
     value = isPadded ? padByConstant(node, value, padding, fill) : value;
   } else {
-    value = cast(node, padByOwnElements(node, asNumbers(node, value), padding, mode), type.getElementType());
+    value = convertTo(node, padByOwnElements(node, asNumbers(node, value), padding, mode), type.getElementType());
     if (node.getOpset() < 11) {
       node.getFloat("value", 0); // has no meaning here
     } else {
@@ -217,12 +217,12 @@ void importCenterCropPad(Node &node) {
   node.setResult(0, isPadded ? padByConstant(node, value, padding, /*fill=*/{}) : value);
 }
 
-constexpr RegistryRow kRows[] = {{"CenterCropPad", importCenterCropPad}, {"Pad", importPad, Accepts::Any, /*knownFloats=*/0b100}};
+constexpr RegistryRow kPaddingRows[] = {{"CenterCropPad", importCenterCropPad}, {"Pad", importPad, Accepts::Any, /*knownFloats=*/0b100}};
 
 } // namespace
 
 ArrayRef<RegistryRow> paddingRows() {
-  return kRows;
+  return kPaddingRows;
 }
 
 } // namespace ashlar::frontend

@@ -75,7 +75,7 @@ Value zeroPoint(Node &node, Type type, Granularity granularity, ArrayRef<int64_t
     node.fail("the zero point is " + describeTensor(found) + " but the scale " + describeTensor(scale) + " and the integers are " +
               elementName(type));
   }
-  return repeat(node, cast(node, node.input(2), node.builder().getF32Type()), granularity, shape);
+  return repeat(node, convertTo(node, node.input(2), node.builder().getF32Type()), granularity, shape);
 }
 
 // 0 is left out.
@@ -107,17 +107,17 @@ void importQuantizeLinear(Node &node) {
   if (!isa<IntegerType>(result) || result.isInteger(1) || result.getIntOrFloatBitWidth() > 16) {
     node.fail("quantizes to " + elementName(result) + ", which is not supported; use int8, uint8, int16 or uint16");
   }
-  Value divisor = repeat(node, cast(node, node.input(1), precision), granularity, type.getShape());
-  Value quotient = node.create<nn::DivOp>(cast(node, node.input(0), precision), divisor);
+  Value divisor = repeat(node, convertTo(node, node.input(1), precision), granularity, type.getShape());
+  Value quotient = node.create<nn::DivOp>(convertTo(node, node.input(0), precision), divisor);
   auto rounded = node.create<nn::RoundOp>(quotient);
   if (node.getInfo().options.straightThrough) {
     rounded->setAttr(nn::kStraightThroughAttr, node.builder().getUnitAttr());
   }
-  Value sum = cast(node, rounded, wide);
+  Value sum = convertTo(node, rounded, wide);
   if (Value zero = zeroPoint(node, result, granularity, type.getShape())) {
     sum = node.create<nn::AddOp>(sum, zero);
   }
-  node.setResult(0, cast(node, sum, result));
+  node.setResult(0, convertTo(node, sum, result));
 }
 
 // Returns the whole number of which `value`, an integer, is the nearest, where QuantizeLinear made it and its gradient goes straight
@@ -150,7 +150,7 @@ void importDequantizeLinear(Node &node) {
     node.fail("multiplies by a scale of " + elementName(scale.getElementType()) + " to " + elementName(result) +
               ", which is not supported; use float, float16 or bfloat16");
   }
-  Value number = cast(node, node.input(0), wide);
+  Value number = convertTo(node, node.input(0), wide);
   if (Value sum = roundedStraightThrough(node.input(0))) { // the same numbers
     Value least = splatConstant(node, typeOf(sum), static_cast<double>(integerValue(element, lowestInteger(element))));
     Value most = splatConstant(node, typeOf(sum), static_cast<double>(integerValue(element, highestInteger(element))));
@@ -159,8 +159,8 @@ void importDequantizeLinear(Node &node) {
   if (Value zero = zeroPoint(node, element, granularity, type.getShape())) {
     number = node.create<nn::SubOp>(number, zero);
   }
-  Value factor = repeat(node, cast(node, node.input(1), wide), granularity, type.getShape());
-  node.setResult(0, cast(node, node.create<nn::MulOp>(number, factor), result));
+  Value factor = repeat(node, convertTo(node, node.input(1), wide), granularity, type.getShape());
+  node.setResult(0, convertTo(node, node.create<nn::MulOp>(number, factor), result));
 }
 
 // The nodes that a node stands for; what they compute is named after its first output.
@@ -399,7 +399,7 @@ constexpr RegistryRow row(llvm::StringLiteral opType, Expander expand) {
   return {opType, nullptr, Accepts::Any, /*knownFloats=*/0, /*draws=*/false, expand};
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kQuantizationRows[] = {
     row("ConvInteger", expandConvInteger),
     {"DequantizeLinear", importDequantizeLinear, Accepts::Numbers},
     row("DynamicQuantizeLinear", expandDynamicQuantizeLinear),
@@ -412,7 +412,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> quantizationRows() {
-  return kRows;
+  return kQuantizationRows;
 }
 
 } // namespace ashlar::frontend

@@ -44,7 +44,7 @@ void setRandom(Node &node, nn::Distribution distribution, ArrayRef<int64_t> shap
   Value numbers = draw(node, distribution, RankedTensorType::get(shape, drawnElement(node, element)), streamOf(node));
   numbers = node.create<nn::MulOp>(numbers, splatConstant(node, typeOf(numbers), scale));
   numbers = node.create<nn::AddOp>(numbers, splatConstant(node, typeOf(numbers), shift));
-  node.setResult(0, cast(node, numbers, element));
+  node.setResult(0, convertTo(node, numbers, element));
 }
 
 void setUniform(Node &node, ArrayRef<int64_t> shape, Type element) {
@@ -72,8 +72,8 @@ void importBernoulli(Node &node) {
   RankedTensorType type = typeOf(probability);
   Type drawn = drawnElement(node, type.getElementType());
   Value number = draw(node, nn::Distribution::Uniform, type.clone(drawn), streamOf(node));
-  Value isOne = compare(node, nn::Predicate::Lt, number, cast(node, probability, drawn));
-  node.setResult(0, cast(node, isOne, node.getElementType("dtype", type.getElementType())));
+  Value isOne = compare(node, nn::Predicate::Lt, number, convertTo(node, probability, drawn));
+  node.setResult(0, convertTo(node, isOne, node.getElementType("dtype", type.getElementType())));
 }
 
 // The class whose log-probability plus a Gumbel number, -log(-log(u)), is largest: class c with a probability of e^input[c] / sum(e^input).
@@ -91,14 +91,14 @@ void importMultinomial(Node &node) {
   auto scoresType = RankedTensorType::get(shape, drawn);
   Value uniform = draw(node, nn::Distribution::Uniform, scoresType, streamOf(node));
   Value exponential = node.create<nn::NegOp>(node.create<nn::LogOp>(uniform));
-  Value logits = node.create<nn::BroadcastOp>(scoresType, cast(node, node.input(0), drawn), ArrayRef<int64_t>{0, 2});
+  Value logits = node.create<nn::BroadcastOp>(scoresType, convertTo(node, node.input(0), drawn), ArrayRef<int64_t>{0, 2});
   Value scores = node.create<nn::SubOp>(logits, node.create<nn::LogOp>(exponential));
   Value largest = node.create<nn::BroadcastOp>(scoresType, reduce(node, Reduction::Max, scores, {2}), ArrayRef<int64_t>{0, 1});
   auto indexType = RankedTensorType::get(shape, node.builder().getI64Type());
   Value index = node.create<nn::IndexOp>(indexType, ArrayRef<int64_t>{0, 0, 1});
   Value candidates = node.create<nn::SelectOp>(indexType, compare(node, nn::Predicate::Eq, scores, largest), index,
                                                splatConstant(node, indexType, static_cast<double>(shape[2])));
-  node.setResult(0, cast(node, reduce(node, Reduction::Min, candidates, {2}), element));
+  node.setResult(0, convertTo(node, reduce(node, Reduction::Min, candidates, {2}), element));
 }
 
 double readDropoutRatio(Node &node) {
@@ -152,7 +152,7 @@ constexpr RegistryRow drawing(llvm::StringLiteral opType, Handler handler, Accep
   return {opType, handler, accepts, /*knownFloats=*/0, /*draws=*/true};
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kRandomRows[] = {
     drawing("Bernoulli", importBernoulli, Accepts::Floats),
     {"Dropout", importDropout, Accepts::Floats, /*knownFloats=*/0b10, /*draws=*/true},
     drawing("Multinomial", importMultinomial, Accepts::Floats),
@@ -165,7 +165,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> randomRows() {
-  return kRows;
+  return kRandomRows;
 }
 
 } // namespace ashlar::frontend

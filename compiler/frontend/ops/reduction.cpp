@@ -32,8 +32,9 @@ template <typename Op> Value functionOfSum(const Node &node, Value sum, double a
 // sqrt(sum(x^2))
 Value norm(const Node &node, Value x, ArrayRef<int64_t> dims) {
   Value sum = reduce(node, Reduction::Sum, node.create<nn::MulOp>(x, x), dims);
-  return isInteger(x) ? cast(node, node.create<nn::SqrtOp>(cast(node, sum, node.builder().getF64Type())), typeOf(x).getElementType())
-                      : functionOfSum<nn::SqrtOp>(node, sum, 0);
+  return isInteger(x)
+             ? convertTo(node, node.create<nn::SqrtOp>(convertTo(node, sum, node.builder().getF64Type())), typeOf(x).getElementType())
+             : functionOfSum<nn::SqrtOp>(node, sum, 0);
 }
 
 // log(sum(e^(x - m))) + m, m the largest x, rounded to an integer: the gradient of nn.round is 0, and m has none here. An m that is
@@ -68,7 +69,7 @@ Value mean(const Node &node, Value x, ArrayRef<int64_t> dims, Value elements) {
   Value sum = reduce(node, Reduction::Sum, x, dims);
   RankedTensorType type = typeOf(sum);
   if (elements) {
-    return node.create<nn::DivOp>(sum, broadcastTo(node, cast(node, elements, type.getElementType()), type.getShape()));
+    return node.create<nn::DivOp>(sum, broadcastTo(node, convertTo(node, elements, type.getElementType()), type.getShape()));
   }
   int64_t count = typeOf(x).getNumElements() / std::max<int64_t>(type.getNumElements(), 1);
   // Of one element too: a product that another number of samples has.
@@ -142,9 +143,9 @@ void importReduce(Node &node, Kind kind, int64_t axesInputSince) {
   bool isPlain = llvm::is_contained({Kind::Sum, Kind::Mean, Kind::Max, Kind::Min}, kind); // whose sums are f32 by themselves
   Value input = node.input(0), x = isPlain ? input : widen(node, input);
   if (type.getElementType().isInteger(1)) { // u8, whose least number is 0
-    x = cast(node, x, node.builder().getIntegerType(8, /*isSigned=*/false));
+    x = convertTo(node, x, node.builder().getIntegerType(8, /*isSigned=*/false));
   }
-  Value result = reshape(node, cast(node, reduceBy(node, kind, x, axes), type.getElementType()), kept);
+  Value result = reshape(node, convertTo(node, reduceBy(node, kind, x, axes), type.getElementType()), kept);
   result == input ? node.aliasResult(0, 0) : node.setResult(0, result);
 }
 
@@ -168,7 +169,7 @@ void importLpNormalization(Node &node) {
   Value infinity = splatConstant(node, typeOf(size), std::numeric_limits<double>::infinity());
   size = select(node, compare(node, nn::Predicate::Eq, size, 0), infinity, size);
   Value result = node.create<nn::DivOp>(x, repeatAlong(node, size, axis, shapeOf(x)));
-  node.setResult(0, cast(node, result, type.getElementType()));
+  node.setResult(0, convertTo(node, result, type.getElementType()));
 }
 
 // Elements that are not there have no share in the sum.
@@ -185,7 +186,7 @@ template <typename Op> void importSoftmax(Node &node) {
   importRows(node, alongLast<Op>);
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kReductionRows[] = {
     {"LogSoftmax", importSoftmax<nn::LogSoftmaxOp>, Accepts::Floats},
     {"LpNormalization", importLpNormalization, Accepts::Floats},
     {"ReduceL1", importReduceSince18<Kind::SumAbs>, Accepts::Numbers},
@@ -204,7 +205,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> reductionRows() {
-  return kRows;
+  return kReductionRows;
 }
 
 } // namespace ashlar::frontend

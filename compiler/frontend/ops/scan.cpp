@@ -53,7 +53,7 @@ template <typename Op> void importScan(Node &node, double neutral) {
   if (exclusive) {
     result = shift.by(result, 1);
   }
-  node.setResult(0, cast(node, scan<Op>(shift, result), type.getElementType()));
+  node.setResult(0, convertTo(node, scan<Op>(shift, result), type.getElementType()));
 }
 
 void importCumSum(Node &node) {
@@ -64,7 +64,7 @@ void importCumProd(Node &node) {
   importScan<nn::MulOp>(node, /*neutral=*/1);
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kScanRows[] = {
     {"CumProd", importCumProd, Accepts::Numbers},
     {"CumSum", importCumSum, Accepts::Numbers},
 };
@@ -80,7 +80,7 @@ Value sumUpTo(const Node &node, Value value, int64_t dim) {
 }
 
 ArrayRef<RegistryRow> scanRows() {
-  return kRows;
+  return kScanRows;
 }
 
 } // namespace ashlar::frontend

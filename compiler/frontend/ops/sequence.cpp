@@ -168,7 +168,7 @@ constexpr RegistryRow row(llvm::StringLiteral opType, Expander expand) {
   return {opType, nullptr, Accepts::Any, /*knownFloats=*/0, /*draws=*/false, expand};
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kSequenceRows[] = {
     row("ConcatFromSequence", expandConcat),     row("Optional", expandOptional),     row("OptionalGetElement", expandOptional),
     row("OptionalHasElement", expandHasElement), row("SequenceAt", expandAt),         row("SequenceConstruct", expandConstruct),
     row("SequenceEmpty", expandEmpty),           row("SequenceErase", expandErase),   row("SequenceInsert", expandInsert),
@@ -178,7 +178,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> sequenceRows() {
-  return kRows;
+  return kSequenceRows;
 }
 
 } // namespace ashlar::frontend

@@ -96,7 +96,7 @@ Value reverse(Node &node, Value value, int64_t dim) {
   int64_t size = shapeOf(value)[dim];
   node.spend(size);
   SmallVector<int64_t> places = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, size)));
-  return cast(node, node.create<nn::ResampleOp>(asNumbers(node, value), dim, /*terms=*/1, places, ArrayRef<double>()), element);
+  return convertTo(node, node.create<nn::ResampleOp>(asNumbers(node, value), dim, /*terms=*/1, places, ArrayRef<double>()), element);
 }
 
 void importSlice(Node &node) {
@@ -236,7 +236,7 @@ void importSize(Node &node) {
   node.setResult(0, DenseElementsAttr::get(RankedTensorType::get({}, node.builder().getI64Type()), node.inputType(0).getNumElements()));
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kShapeRows[] = {
     {"Concat", importConcat},     {"Expand", importExpand},   {"Flatten", importFlatten},     {"Reshape", importReshape},
     flat({"Shape", importShape}), flat({"Size", importSize}), {"Slice", importSlice},         {"Split", importSplit},
     {"Squeeze", importSqueeze},   {"Tile", importTile},       {"Transpose", importTranspose}, {"Unsqueeze", importUnsqueeze},
@@ -245,7 +245,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> shapeRows() {
-  return kRows;
+  return kShapeRows;
 }
 
 } // namespace ashlar::frontend

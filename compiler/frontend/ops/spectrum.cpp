@@ -117,7 +117,7 @@ void importDft(Node &node) {
   Value y = node.create<nn::MatMulOp>(reshape(node, x, {rows, transform.rows()}), table, /*transpose_a=*/false, /*transpose_b=*/false);
   shape[rank - 2] = transform.outputs;
   shape[rank - 1] = fromHalf ? 1 : 2;
-  node.setResult(0, cast(node, transpose(node, reshape(node, y, shape), axisBack), type.getElementType()));
+  node.setResult(0, convertTo(node, transpose(node, reshape(node, y, shape), axisBack), type.getElementType()));
 }
 
 // A convolution of each signal with the waves of all frequencies, under the window.
@@ -159,7 +159,7 @@ void importStft(Node &node) {
   Value y = node.create<nn::ConvOp>(type.clone({batch, frequencies * 2, frames}), x, waves, node.builder().getArrayAttr({along}),
                                     /*channels_last=*/false, /*weights_last=*/false);
   y = reshape(node, transpose(node, y, {0, 2, 1}), {batch, frames, frequencies, 2});
-  node.setResult(0, cast(node, y, signal.getElementType()));
+  node.setResult(0, convertTo(node, y, signal.getElementType()));
 }
 
 // Triangles between neighbours of bins that are equally far apart on the mel scale, mel(f) = 2595 log10(1 + f / 700).
@@ -196,17 +196,17 @@ void importMelWeightMatrix(Node &node) {
   }
   Type element = node.getElementType("output_datatype", node.builder().getF32Type());
   Value matrix = tableConstant(node, RankedTensorType::get({rows, bands}, node.builder().getF64Type()), values);
-  node.setResult(0, cast(node, matrix, element));
+  node.setResult(0, convertTo(node, matrix, element));
 }
 
-constexpr RegistryRow kRows[] = {{"DFT", importDft, Accepts::Floats},
-                                 {"MelWeightMatrix", importMelWeightMatrix},
-                                 {"STFT", importStft, Accepts::Floats, /*knownFloats=*/1 << 2}};
+constexpr RegistryRow kSpectrumRows[] = {{"DFT", importDft, Accepts::Floats},
+                                         {"MelWeightMatrix", importMelWeightMatrix},
+                                         {"STFT", importStft, Accepts::Floats, /*knownFloats=*/1 << 2}};
 
 } // namespace
 
 ArrayRef<RegistryRow> spectrumRows() {
-  return kRows;
+  return kSpectrumRows;
 }
 
 } // namespace ashlar::frontend

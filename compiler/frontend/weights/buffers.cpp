@@ -5,6 +5,7 @@
 #include "compiler/frontend/weights/buffers.h"
 
 #include "compiler/frontend/registry.h"
+#include "compiler/frontend/tensor_data.h"
 #include "compiler/frontend/weights/initializer_numbers.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -25,11 +26,6 @@ constexpr llvm::StringLiteral kViews[] = {"Cast",  "Expand", "Flatten", "Gather"
 // Ops in which an input is no weight of a layer.
 constexpr llvm::StringLiteral kElementwise[] = {"Add", "Clip", "Concat",          "Div",       "Max", "Mean", "Min",  "Mod",
                                                 "Mul", "Pow",  "ScatterElements", "ScatterND", "Sub", "Sum",  "Where"};
-
-bool isFloat(int32_t type) {
-  return type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::DOUBLE || type == onnx::TensorProto::FLOAT16 ||
-         type == onnx::TensorProto::BFLOAT16;
-}
 
 // Whether the results of a node do not change with small changes of its floats.
 bool isFlat(const onnx::NodeProto &node) {

@@ -4,6 +4,7 @@
 
 #include "compiler/frontend/weights/constant_parameters.h"
 
+#include "compiler/frontend/tensor_data.h"
 #include "compiler/frontend/weights/scalar_parameters.h"
 
 #include "llvm/ADT/STLExtras.h"
@@ -11,15 +12,6 @@
 using llvm::StringRef;
 
 namespace ashlar::frontend {
-
-namespace {
-
-bool isFloat(int32_t type) {
-  return type == onnx::TensorProto::FLOAT || type == onnx::TensorProto::DOUBLE || type == onnx::TensorProto::FLOAT16 ||
-         type == onnx::TensorProto::BFLOAT16;
-}
-
-} // namespace
 
 std::optional<onnx::TensorProto> readConstantFloats(const onnx::NodeProto &node) {
   if (node.op_type() != "Constant" || node.output_size() != 1) {

@@ -6,6 +6,7 @@
 #include "compiler/frontend/weights/merged_initializers.h"
 
 #include "compiler/frontend/import_error.h"
+#include "compiler/frontend/tensor_data.h"
 #include "compiler/frontend/weights/buffers.h"
 #include "compiler/frontend/weights/initializer_numbers.h"
 #include "compiler/frontend/weights/parameter_uses.h"
@@ -30,11 +31,6 @@ struct Read {
   bool isNamed = false;            // the node is an Identity whose result is named as a parameter
   std::string parameter;           // its meaning; "" as long as that is open
 };
-
-bool isFloatTensor(const onnx::TensorProto &tensor) {
-  return tensor.data_type() == onnx::TensorProto::FLOAT || tensor.data_type() == onnx::TensorProto::DOUBLE ||
-         tensor.data_type() == onnx::TensorProto::FLOAT16 || tensor.data_type() == onnx::TensorProto::BFLOAT16;
-}
 
 bool isStatistic(const Read &read) {
   return read.node->op_type() == "BatchNormalization" && read.input >= 3;
@@ -104,7 +100,7 @@ void Untier::collectReads() {
   llvm::StringMap<const onnx::TensorProto *> floats;
   for (const onnx::TensorProto &initializer : graph.initializer()) {
     taken.insert(initializer.name());
-    if (isFloatTensor(initializer)) {
+    if (isFloat(initializer.data_type())) {
       floats[initializer.name()] = &initializer;
     }
   }
@@ -159,7 +155,7 @@ bool Untier::hasCopies(int64_t mostElements) {
     llvm::StringMap<int64_t> seen; // type and bytes -> elements
     for (const onnx::TensorProto &initializer : graph.initializer()) {
       constexpr int64_t kMostElements = 1 << 16;
-      if (!isFloatTensor(initializer) || initializer.dims_size() == 0 || uses.getNotes().isMadeByExporter(initializer.name())) {
+      if (!isFloat(initializer.data_type()) || initializer.dims_size() == 0 || uses.getNotes().isMadeByExporter(initializer.name())) {
         continue;
       }
       TensorData data = peek(initializer);

@@ -54,7 +54,7 @@ SmallVector<StringRef> findCopiedParameters(const LayoutProblem &problem) {
 }
 
 // Returns an op as a cause: by its module path, or its kind when it has none. The ops of one path are one cause.
-dist::EndAttr endOf(Operation *op) {
+dist::EndAttr opCause(Operation *op) {
   StringRef path = nn::getPath(op->getLoc());
   return dist::EndAttr::get(op->getContext(), dist::EndKind::Op, path, path.empty() ? op->getName().getStringRef() : "");
 }
@@ -143,7 +143,7 @@ private:
     const ProblemOp &row = problem.ops[number];
     const Split &split = splitOf(row);
     for (auto [index, layout] : llvm::enumerate(split.operands)) {
-      if (failed(take({number, static_cast<unsigned>(index)}, layout, [&] { return endOf(row.op); }))) {
+      if (failed(take({number, static_cast<unsigned>(index)}, layout, [&] { return opCause(row.op); }))) {
         return failure();
       }
     }
@@ -193,7 +193,7 @@ private:
       return dist::EndAttr::get(context, dist::EndKind::Gradient, gradient);
     }
     StringRef parameter = copiedParameters[value];
-    return parameter.empty() ? endOf(problem.ops[number].op) : dist::EndAttr::get(context, dist::EndKind::Parameter, parameter);
+    return parameter.empty() ? opCause(problem.ops[number].op) : dist::EndAttr::get(context, dist::EndKind::Parameter, parameter);
   }
 
   // Has a value made in a layout, and redistributed from there to the layout of its tensor.
@@ -215,7 +215,7 @@ private:
         return row.op->emitOpError("operand ") << index << " has layout " << dist::findLayout(row.op->getOperand(index))
                                                << " but is taken in " << layout << ", and nothing is placed in a model of mode HYBRID";
       }
-      if (failed(take({number, static_cast<unsigned>(index)}, layout, [&] { return endOf(row.op); }))) {
+      if (failed(take({number, static_cast<unsigned>(index)}, layout, [&] { return opCause(row.op); }))) {
         return failure();
       }
     }

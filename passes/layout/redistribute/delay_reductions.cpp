@@ -18,17 +18,17 @@ namespace {
 constexpr unsigned kMaxDepth = 16; // of a tree: keeps time linear in the program
 
 // Time, then bytes.
-struct Cost {
+struct CollectiveCost {
   int64_t timePs = 0, bytes = 0;
 
-  Cost operator+(const Cost &other) const { return {timePs + other.timePs, bytes + other.bytes}; }
-  bool operator<(const Cost &other) const { return std::pair(timePs, bytes) < std::pair(other.timePs, other.bytes); }
+  CollectiveCost operator+(const CollectiveCost &other) const { return {timePs + other.timePs, bytes + other.bytes}; }
+  bool operator<(const CollectiveCost &other) const { return std::pair(timePs, bytes) < std::pair(other.timePs, other.bytes); }
 };
 
 // A value as terms that are still to be combined.
 struct Terms {
   Layout layout;                                // partial
-  Cost saved;                                   // of the redistributions that are left out
+  CollectiveCost saved;                         // of the redistributions that are left out
   SmallVector<Place> leaves;                    // where they lead
   SmallVector<std::pair<unsigned, Layout>> ops; // that compute on terms, and the layouts of their results
 };
@@ -66,7 +66,7 @@ private:
   dist::LayoutAttr layoutAt(Place place) const { return assignment.values[place.value][place.holding].layout; }
   unsigned resultOf(unsigned op) const { return problem.ops[op].results.front(); }
 
-  Cost cost(unsigned value, const Layout &from, const Layout &to) {
+  CollectiveCost cost(unsigned value, const Layout &from, const Layout &to) {
     const dist::Plan &plan = planner.plan(problem.tensors[problem.values[value].tensor].type, from, to);
     return {plan.timePs, plan.bytes};
   }

@@ -19,20 +19,22 @@ namespace ashlar::lower {
 
 namespace {
 
-enum class Part { None, Convolution, Scale, Bias, Residual, Activation };
+enum class ConvolutionPart { None, Convolution, Scale, Bias, Residual, Activation };
 
 // Returns which part the op can be.
-Part partOf(Operation *op) {
+ConvolutionPart partOf(Operation *op) {
   if (std::optional<nn::Convolution> conv = nn::Convolution::find(op)) {
-    return Part::Convolution;
+    return ConvolutionPart::Convolution;
   }
   if (isa<nn::MulOp>(op)) {
-    return llvm::any_of(op->getOperands(), [](Value operand) { return getBias(operand) != nullptr; }) ? Part::Scale : Part::None;
+    return llvm::any_of(op->getOperands(), [](Value operand) { return getBias(operand) != nullptr; }) ? ConvolutionPart::Scale
+                                                                                                      : ConvolutionPart::None;
   }
   if (isa<nn::AddOp>(op)) {
-    return llvm::any_of(op->getOperands(), [](Value operand) { return getBias(operand) != nullptr; }) ? Part::Bias : Part::Residual;
+    return llvm::any_of(op->getOperands(), [](Value operand) { return getBias(operand) != nullptr; }) ? ConvolutionPart::Bias
+                                                                                                      : ConvolutionPart::Residual;
   }
-  return epilogueOf(op) != exec::Epilogue::None ? Part::Activation : Part::None;
+  return epilogueOf(op) != exec::Epilogue::None ? ConvolutionPart::Activation : ConvolutionPart::None;
 }
 
 // What a fusion of kind conv computes, with its operands as numbers of the fusion's operands.
@@ -55,21 +57,21 @@ bool addOperand(LibraryConvolution &call, Value value) {
 // Notes one op of the body, behind `last`.
 bool addPart(LibraryConvolution &call, Operation &op, Operation *last) {
   switch (partOf(&op)) {
-  case Part::None:
+  case ConvolutionPart::None:
     return false;
-  case Part::Convolution:
+  case ConvolutionPart::Convolution:
     call.conv = nn::Convolution::find(&op);
     return addOperand(call, op.getOperand(0)) && addOperand(call, op.getOperand(1));
-  case Part::Scale:
+  case ConvolutionPart::Scale:
     call.hasScale = true;
     return addOperand(call, getBias(getFactor(&op, last)));
-  case Part::Bias:
+  case ConvolutionPart::Bias:
     call.hasBias = true;
     return addOperand(call, getBias(getAddend(&op, last)));
-  case Part::Residual:
+  case ConvolutionPart::Residual:
     call.hasResidual = true;
     return addOperand(call, getAddend(&op, last));
-  case Part::Activation:
+  case ConvolutionPart::Activation:
     call.epilogue = epilogueOf(&op);
     return true;
   }
@@ -84,7 +86,7 @@ FailureOr<LibraryConvolution> readConvolution(exec::FusionOp fusion) {
     if (isa<nn::BroadcastOp>(op)) { // of a scale or bias
       continue;
     }
-    bool isNext = last ? partOf(&op) > partOf(last) : partOf(&op) == Part::Convolution;
+    bool isNext = last ? partOf(&op) > partOf(last) : partOf(&op) == ConvolutionPart::Convolution;
     if (!isNext || !addPart(call, op, last)) {
       return op.emitOpError("is not part of a convolution with scale, bias, residual and activation");
     }
@@ -159,9 +161,9 @@ bool followsInConvolution(Operation *op, Operation *last, exec::Target target) {
   if (!exec::traitsOf(target).joinsConvolutions || (conv && conv->kind == nn::ConvolutionKind::Weights)) {
     return false;
   }
-  Part part = partOf(op);
-  bool isKnown = part != Part::Activation || llvm::is_contained(exec::traitsOf(target).activations, epilogueOf(op));
-  return isKnown && part > Part::Convolution && part > partOf(last);
+  ConvolutionPart part = partOf(op);
+  bool isKnown = part != ConvolutionPart::Activation || llvm::is_contained(exec::traitsOf(target).activations, epilogueOf(op));
+  return isKnown && part > ConvolutionPart::Convolution && part > partOf(last);
 }
 
 LogicalResult buildConvolutionCall(const CallSite &site) {

@@ -20,25 +20,25 @@ namespace ashlar::lower {
 
 namespace {
 
-enum class Part { None, Product, Conversion, Bias, Activation };
+enum class ProductPart { None, Product, Conversion, Bias, Activation };
 
 // Returns which part the op can be where a target has `traits`; null: where any target has it.
-Part partOf(Operation *op, const exec::TargetTraits *traits) {
+ProductPart partOf(Operation *op, const exec::TargetTraits *traits) {
   if (isa<nn::MatMulOp>(op)) {
-    return Part::Product;
+    return ProductPart::Product;
   }
   if (auto cast = dyn_cast<nn::CastOp>(op)) {
-    return cast.getType().getElementType().isF32() && (!traits || traits->takesNarrow) ? Part::Conversion : Part::None;
+    return cast.getType().getElementType().isF32() && (!traits || traits->takesNarrow) ? ProductPart::Conversion : ProductPart::None;
   }
   if (op->getNumResults() != 1 || !isa<FloatType>(typeOf(op->getResult(0)).getElementType())) {
-    return Part::None; // sums of integers stand alone
+    return ProductPart::None; // sums of integers stand alone
   }
   if (isa<nn::AddOp>(op)) {
-    return Part::Bias;
+    return ProductPart::Bias;
   }
   exec::Epilogue epilogue = epilogueOf(op);
   bool isKnown = epilogue != exec::Epilogue::None && (!traits || llvm::is_contained(traits->activations, epilogue));
-  return isKnown ? Part::Activation : Part::None;
+  return isKnown ? ProductPart::Activation : ProductPart::None;
 }
 
 // What a fusion of kind gemm computes, with its operands as numbers of the fusion's operands.
@@ -66,13 +66,13 @@ template <typename Op> bool setProduct(LibraryProduct &call, Op op, Value produc
 }
 
 // Notes one op of the body; `last` is the part before it.
-bool addPart(LibraryProduct &call, Operation &op, Part &last) {
+bool addPart(LibraryProduct &call, Operation &op, ProductPart &last) {
   if (auto both = dyn_cast<exec::ProductWithSumsOp>(op)) {
     call.sumOf = both.getSumOf();
     return setProduct(call, both, both.getProduct());
   }
   if (auto product = dyn_cast<nn::MatMulOp>(op)) {
-    last = Part::Product;
+    last = ProductPart::Product;
     return setProduct(call, product, product.getResult());
   }
   if (isa<nn::BroadcastOp>(op)) {
@@ -83,10 +83,10 @@ bool addPart(LibraryProduct &call, Operation &op, Part &last) {
     call.bias = bias.getArgNumber();
     return true;
   }
-  Part part = partOf(&op, /*traits=*/nullptr);
-  bool isNext = part > last && last != Part::None;
+  ProductPart part = partOf(&op, /*traits=*/nullptr);
+  bool isNext = part > last && last != ProductPart::None;
   last = part;
-  if (part == Part::Activation) {
+  if (part == ProductPart::Activation) {
     call.epilogue = epilogueOf(&op);
   }
   return isNext;
@@ -95,7 +95,7 @@ bool addPart(LibraryProduct &call, Operation &op, Part &last) {
 // Reads the body of a fusion of kind gemm.
 FailureOr<LibraryProduct> readProduct(exec::FusionOp fusion) {
   LibraryProduct call;
-  Part last = Part::None;
+  ProductPart last = ProductPart::None;
   for (Operation &op : fusion.getBody().front().without_terminator()) {
     if (!addPart(call, op, last)) {
       return op.emitOpError("is not part of a matrix product with bias and activation");
@@ -151,7 +151,7 @@ bool beginsProduct(Operation *op) {
 // Returns whether kernels alone read a conversion to f32: they convert for themselves, and half of the bytes are moved.
 static bool isReadByKernels(nn::CastOp conversion) {
   return llvm::all_of(conversion->getUsers(), [&](Operation *user) {
-    bool isPart = partOf(user, /*traits=*/nullptr) > Part::Conversion;
+    bool isPart = partOf(user, /*traits=*/nullptr) > ProductPart::Conversion;
     Value addend = isPart ? getAddend(user, conversion) : Value();
     bool isInKernel = user->hasTrait<OpTrait::Elementwise>() || isa<nn::ReduceOp>(user);
     return isInKernel && (!isPart || (addend && !getBias(addend)));
@@ -162,12 +162,13 @@ bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
   if (auto conversion = dyn_cast<nn::CastOp>(op); conversion && isReadByKernels(conversion)) {
     return false;
   }
-  Part before = isa<nn::CastOp>(last) ? Part::Conversion : partOf(last, &exec::traitsOf(target)); // of any type: it may be seen reshaped
-  return before != Part::None && partOf(op, &exec::traitsOf(target)) > before;
+  ProductPart before =
+      isa<nn::CastOp>(last) ? ProductPart::Conversion : partOf(last, &exec::traitsOf(target)); // of any type: it may be seen reshaped
+  return before != ProductPart::None && partOf(op, &exec::traitsOf(target)) > before;
 }
 
 bool isPartOfProduct(Operation *op, exec::Target target) {
-  return partOf(op, &exec::traitsOf(target)) > Part::Product;
+  return partOf(op, &exec::traitsOf(target)) > ProductPart::Product;
 }
 
 LogicalResult buildProductCall(const CallSite &site) {

@@ -45,9 +45,9 @@ void forEachUseAsMatrix(Value value, function_ref<void(OpOperand &)> visit) {
   }
 }
 
-class Joiner {
+class SumJoiner {
 public:
-  Joiner(func::FuncOp function, exec::Target target, int64_t leastFlops) : function(function), target(target), leastFlops(leastFlops) {}
+  SumJoiner(func::FuncOp function, exec::Target target, int64_t leastFlops) : function(function), target(target), leastFlops(leastFlops) {}
 
   void run() {
     SmallVector<nn::ReduceOp> sums;
@@ -148,7 +148,7 @@ private:
 } // namespace
 
 void joinSumsToProducts(func::FuncOp function, exec::Target target, int64_t leastFlops) {
-  Joiner(function, target, leastFlops).run();
+  SumJoiner(function, target, leastFlops).run();
 }
 
 } // namespace ashlar::lower

@@ -24,11 +24,6 @@ namespace {
 
 constexpr llvm::StringLiteral kGradient = "gradient";
 
-Value converted(ImplicitLocOpBuilder &b, Value value, Type element) {
-  RankedTensorType type = typeOf(value).clone(element);
-  return type == value.getType() ? value : nn::CastOp::create(b, type, value).getResult();
-}
-
 struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
   using AccumulatePassBase::AccumulatePassBase;
 

@@ -24,11 +24,6 @@ namespace {
 // What PyTorch adds to the norm that it divides by.
 constexpr double kLeastNorm = 1e-6;
 
-Value converted(ImplicitLocOpBuilder &b, Value value, Type element) {
-  RankedTensorType type = typeOf(value).clone(element);
-  return type == value.getType() ? value : nn::CastOp::create(b, type, value).getResult();
-}
-
 struct ClipGradientsPass : public impl::ClipGradientsPassBase<ClipGradientsPass> {
   using ClipGradientsPassBase::ClipGradientsPassBase;
 

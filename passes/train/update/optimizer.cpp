@@ -28,12 +28,6 @@ bool isShare(double x) {
   return x >= 0 && x < 1;
 }
 
-// Returns the value in another element type; itself when it has that.
-Value converted(ImplicitLocOpBuilder &builder, Value value, Type element) {
-  RankedTensorType type = typeOf(value).clone(element);
-  return type == value.getType() ? value : nn::CastOp::create(builder, type, value).getResult();
-}
-
 struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
   using OptimizerPassBase::OptimizerPassBase;
 

@@ -25,6 +25,11 @@ RankedTensorType scalarType(OpBuilder &builder) {
 
 } // namespace
 
+Value converted(ImplicitLocOpBuilder &builder, Value value, Type element) {
+  RankedTensorType type = typeOf(value).clone(element);
+  return type == value.getType() ? value : nn::CastOp::create(builder, type, value).getResult();
+}
+
 Value NumberBuilder::valueOf(Number x) {
   if (auto *value = std::get_if<Value>(&x)) {
     return *value;

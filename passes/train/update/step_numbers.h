@@ -18,6 +18,9 @@ namespace ashlar::train {
 // Known, or a scalar of f64 in the program.
 using Number = std::variant<double, mlir::Value>;
 
+// Returns the value in another element type; itself when it has that.
+mlir::Value converted(mlir::ImplicitLocOpBuilder &builder, mlir::Value value, mlir::Type element);
+
 // Builds Numbers at the place of a builder.
 class NumberBuilder {
 public:

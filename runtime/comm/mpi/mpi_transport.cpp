@@ -15,7 +15,7 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr int kTag = 7;
+constexpr int kDataTag = 7;
 
 // That of channel 0 between stages; the others follow. 8 is that of wait reports.
 constexpr int kFirstChannelTag = 16;
@@ -68,13 +68,13 @@ Status MpiTransport::exchange(int to, const Part *sends, size_t numSends, int fr
   };
   for (size_t i = 0; i < numReceives; ++i) {
     post(receives[i], [&](char *data, int bytes, MPI_Request *request) {
-      return mpi.MPI_Irecv(data, bytes, mpi.byte, from, kTag, mpi.commWorld, request);
+      return mpi.MPI_Irecv(data, bytes, mpi.byte, from, kDataTag, mpi.commWorld, request);
     });
   }
   const size_t posted = requests.size();
   for (size_t i = 0; i < numSends; ++i) {
     post(sends[i], [&](char *data, int bytes, MPI_Request *request) {
-      return mpi.MPI_Isend(data, bytes, mpi.byte, to, kTag, mpi.commWorld, request);
+      return mpi.MPI_Isend(data, bytes, mpi.byte, to, kDataTag, mpi.commWorld, request);
     });
   }
   if (error == MPI_SUCCESS) {

@@ -9,7 +9,7 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr int kTag = 8; // other than that of data
+constexpr int kReportTag = 8; // other than that of data
 
 } // namespace
 
@@ -30,7 +30,7 @@ void WaitReports::tell(int whom, bool speaks) {
   last[static_cast<size_t>(self)] = word;
   for (int rank = 0; rank < static_cast<int>(last.size()); ++rank) {
     MPI_Request request;
-    if (rank != self && mpi->MPI_Isend(&word, sizeof(word), mpi->byte, rank, kTag, mpi->commWorld, &request) == MPI_SUCCESS) {
+    if (rank != self && mpi->MPI_Isend(&word, sizeof(word), mpi->byte, rank, kReportTag, mpi->commWorld, &request) == MPI_SUCCESS) {
       mpi->MPI_Request_free(&request);
     }
   }
@@ -38,9 +38,9 @@ void WaitReports::tell(int whom, bool speaks) {
 
 void WaitReports::listen() {
   int arrived = 0;
-  while (mpi->MPI_Iprobe(MPI_ANY_SOURCE, kTag, mpi->commWorld, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived != 0) {
+  while (mpi->MPI_Iprobe(MPI_ANY_SOURCE, kReportTag, mpi->commWorld, &arrived, MPI_STATUS_IGNORE) == MPI_SUCCESS && arrived != 0) {
     Word word = {};
-    if (mpi->MPI_Recv(&word, sizeof(word), mpi->byte, MPI_ANY_SOURCE, kTag, mpi->commWorld, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+    if (mpi->MPI_Recv(&word, sizeof(word), mpi->byte, MPI_ANY_SOURCE, kReportTag, mpi->commWorld, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
       return;
     }
     last[static_cast<size_t>(word.rank)] = word;

@@ -17,6 +17,9 @@ namespace ashlar::rt {
 // thread. Nothing is allocated by a loop.
 class ThreadPool {
 public:
+  // The least bytes of a copy or a sum worth handing to a thread.
+  static constexpr int64_t kCopyBytes = 128 << 10;
+
   // Work on the units [begin, end).
   using RangeFunction = void (*)(void *context, int64_t begin, int64_t end);
 

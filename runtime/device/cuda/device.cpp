@@ -13,7 +13,7 @@ namespace ashlar::rt {
 namespace {
 
 // Looks at an event before the first yield, and between two questions to the interrupt.
-constexpr int kSpins = 2000;
+constexpr int kBusyLooks = 2000;
 constexpr int kLooksPerCheck = 64;
 
 constexpr size_t kLogBytes = 4096;
@@ -166,7 +166,7 @@ Status CudaDevice::wait(CUevent event) {
     if (interrupted != nullptr && look % kLooksPerCheck == kLooksPerCheck - 1) {
       ASHLAR_RETURN_IF_ERROR(interrupted->check());
     }
-    if (look > kSpins) {
+    if (look > kBusyLooks) {
       sched_yield();
     }
   }

@@ -10,7 +10,7 @@ namespace ashlar::rt {
 namespace {
 
 // The first version with this soname: 13.0.0.
-constexpr size_t kNeededVersion = 130000;
+constexpr size_t kNeededCublas = 130000;
 
 } // namespace
 
@@ -23,9 +23,9 @@ Status CublasLtLibrary::load(CublasLtLibrary &library, const char *soname) {
 #undef ASHLAR_RT_CUBLASLT_LOOKUP
   ASHLAR_RETURN_IF_ERROR(file.check());
   size_t version = library.cublasLtGetVersion();
-  return version >= kNeededVersion
+  return version >= kNeededCublas
              ? Status()
-             : unavailable("{} has version {} but matrix products need {}; {}", soname, version, kNeededVersion, remedy);
+             : unavailable("{} has version {} but matrix products need {}; {}", soname, version, kNeededCublas, remedy);
 }
 
 } // namespace ashlar::rt

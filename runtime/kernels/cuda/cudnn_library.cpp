@@ -10,7 +10,7 @@ namespace ashlar::rt {
 namespace {
 
 // The first version for CUDA 13: 9.12.0.
-constexpr size_t kNeededVersion = 91200;
+constexpr size_t kNeededCudnn = 91200;
 
 } // namespace
 
@@ -23,8 +23,8 @@ Status CudnnLibrary::load(CudnnLibrary &library, const char *soname) {
 #undef ASHLAR_RT_CUDNN_LOOKUP
   ASHLAR_RETURN_IF_ERROR(file.check());
   size_t version = library.cudnnGetVersion();
-  return version >= kNeededVersion ? Status()
-                                   : unavailable("{} has version {} but convolutions need {}; {}", soname, version, kNeededVersion, remedy);
+  return version >= kNeededCudnn ? Status()
+                                 : unavailable("{} has version {} but convolutions need {}; {}", soname, version, kNeededCudnn, remedy);
 }
 
 } // namespace ashlar::rt

@@ -49,7 +49,7 @@ void importEyeLike(Node &node) {
   if (node.hasAttribute("dtype")) {
     element = convertElementType(node.getInt("dtype", 0), node.builder().getContext(), "node \"" + node.getPath() + "\"");
   }
-  node.setResult(0, cast(node, compareDiagonal(node, type.getShape(), nn::Predicate::Eq, node.getInt("k", 0)), element));
+  node.setResult(0, convertTo(node, compareDiagonal(node, type.getShape(), nn::Predicate::Eq, node.getInt("k", 0)), element));
 }
 
 // Returns element `i` of the two in `values`, for every element of `type`.
@@ -83,7 +83,7 @@ void importOneHot(Node &node) {
       others.push_back(d);
     }
   }
-  Value places = cast(node, node.input(0), node.builder().getI64Type());
+  Value places = convertTo(node, node.input(0), node.builder().getI64Type());
   if (node.getOpset() >= 11) { // before, a negative index named no place
     places = countFromFront(node, places, shape[axis]);
   }
@@ -96,7 +96,7 @@ void importOneHot(Node &node) {
   node.setResult(0, node.create<nn::SelectOp>(type, isOn, on, off).getResult());
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kIndexMaskRows[] = {
     {"EyeLike", importEyeLike},
     {"OneHot", importOneHot, Accepts::Numbers, /*knownFloats=*/0b110},
     {"Trilu", importTrilu},
@@ -105,7 +105,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> indexMaskRows() {
-  return kRows;
+  return kIndexMaskRows;
 }
 
 } // namespace ashlar::frontend

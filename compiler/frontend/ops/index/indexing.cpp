@@ -29,7 +29,7 @@ void takeRows(Node &node, Value data, int64_t axis, Value indices) {
   llvm::append_range(axisBack, llvm::seq<int64_t>(0, places));
   llvm::append_range(axisBack, llvm::seq<int64_t>(places + axis, places + rank - 1));
   Value rows = node.create<nn::GatherOp>(transpose(node, asNumbers(node, data), axisFirst), indices);
-  node.setResult(0, cast(node, transpose(node, rows, axisBack), node.inputType(0).getElementType()));
+  node.setResult(0, convertTo(node, transpose(node, rows, axisBack), node.inputType(0).getElementType()));
 }
 
 void importGather(Node &node) {
@@ -95,7 +95,7 @@ void importGatherElements(Node &node) {
   AxisLast last(node.inputType(0).getRank(), axis);
   Value data = leadingPart(node, transpose(node, asNumbers(node, node.input(0)), last.order), places.table);
   Value found = node.create<nn::GatherOp>(data, places.numbers, places.batchDims);
-  node.setResult(0, cast(node, transpose(node, found, last.back), node.inputType(0).getElementType()));
+  node.setResult(0, convertTo(node, transpose(node, found, last.back), node.inputType(0).getElementType()));
 }
 
 void importGatherND(Node &node) {
@@ -103,7 +103,7 @@ void importGatherND(Node &node) {
   Value data = fillMissing(node, node.input(0), places.named, zeroOf(node.inputType(0).getElementType()));
   Value table = reshape(node, asNumbers(node, data), places.table);
   Value found = node.create<nn::GatherOp>(table, places.numbers, places.batchDims);
-  node.setResult(0, cast(node, found, node.inputType(0).getElementType()));
+  node.setResult(0, convertTo(node, found, node.inputType(0).getElementType()));
 }
 
 // The first elements of each sequence, as many as its length says, turned round; 0 where a length is beyond the end.
@@ -136,10 +136,10 @@ void importReverseSequence(Node &node) {
   std::swap(batchFirst[0], batchFirst[batch]);
   Value data = transpose(node, asNumbers(node, node.input(0)), batchFirst);
   Value found = node.create<nn::GatherOp>(data, numbers, /*batch_dims=*/1);
-  node.setResult(0, cast(node, transpose(node, found, batchFirst), type.getElementType()));
+  node.setResult(0, convertTo(node, transpose(node, found, batchFirst), type.getElementType()));
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kIndexingRows[] = {
     {"Compress", importCompress},
     {"Gather", importGather},
     {"GatherElements", importGatherElements},
@@ -150,7 +150,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> indexingRows() {
-  return kRows;
+  return kIndexingRows;
 }
 
 } // namespace ashlar::frontend

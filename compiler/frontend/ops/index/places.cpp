@@ -84,7 +84,7 @@ Value computedNumbers(const Node &node, RankedTensorType type, Value tuples, Arr
   for (auto [j, size] : llvm::enumerate(sizes)) {
     const auto at = static_cast<int64_t>(j);
     Value column = reshape(node, sliceAlong(node, tuples, last, at, at + 1), type.getShape());
-    Value index = countFromFront(node, cast(node, column, type.getElementType()), size, counts[j]);
+    Value index = countFromFront(node, convertTo(node, column, type.getElementType()), size, counts[j]);
     if (sizes.size() == 1) {
       return index;
     }

@@ -21,7 +21,7 @@ Value indexAlong(const Node &node, ArrayRef<int64_t> shape, int64_t dim) {
   strides[dim] = 1;
   Type wide = node.builder().getI64Type(), narrow = node.builder().getI32Type();
   Value index = node.create<nn::IndexOp>(RankedTensorType::get(shape, wide), strides);
-  return cast(node, index, shape[dim] < (int64_t(1) << 30) ? narrow : wide);
+  return convertTo(node, index, shape[dim] < (int64_t(1) << 30) ? narrow : wide);
 }
 
 Value isNaN(const Node &node, Value x) {
@@ -52,7 +52,7 @@ template <Reduction kind> void importArg(Node &node) {
   SmallVector<int64_t> shape(type.getShape());
   keep ? void(shape[axis] = 1) : void(shape.erase(shape.begin() + axis));
   Value place = placeOfBest(node, node.input(0), kind, axis, last);
-  node.setResult(0, reshape(node, cast(node, place, node.builder().getI64Type()), shape));
+  node.setResult(0, reshape(node, convertTo(node, place, node.builder().getI64Type()), shape));
 }
 
 // 1 at the first largest element of each row, 0 elsewhere.
@@ -60,7 +60,7 @@ Value hardmax(const Node &node, Value x) {
   const int64_t dim = typeOf(x).getRank() - 1;
   Value place = placeOfBest(node, x, Reduction::Max, dim, /*last=*/false);
   Value isPlace = compare(node, nn::Predicate::Eq, indexAlong(node, shapeOf(x), dim), repeatAlong(node, place, dim, shapeOf(x)));
-  return cast(node, isPlace, typeOf(x).getElementType());
+  return convertTo(node, isPlace, typeOf(x).getElementType());
 }
 
 void importHardmax(Node &node) {
@@ -84,7 +84,7 @@ public:
   void run() {
     constexpr int64_t kMostRounds = 256, kRoundsPerElement = 8;
     count *kRoundsPerElement <= size &&count <= kMostRounds ? chooseInRounds() : chooseByRank();
-    indices = cast(node, indices, node.builder().getI64Type());
+    indices = convertTo(node, indices, node.builder().getI64Type());
   }
 
   Value values, indices;
@@ -126,8 +126,8 @@ private:
     Value isEqual = compare(node, nn::Predicate::Eq, others(key), mine(key));
     Value isEarlier = compare(node, nn::Predicate::Lt, others(order), mine(order));
     Value isBefore = node.create<nn::OrOp>(isBetter, node.create<nn::AndOp>(isEqual, isEarlier));
-    Value rank = reduce(node, Reduction::Sum, cast(node, isBefore, typeOf(index).getElementType()), dim + 1);
-    Value place = cast(node, indexAlong(node, choices, dim), typeOf(index).getElementType());
+    Value rank = reduce(node, Reduction::Sum, convertTo(node, isBefore, typeOf(index).getElementType()), dim + 1);
+    Value place = convertTo(node, indexAlong(node, choices, dim), typeOf(index).getElementType());
     Value chosen = compare(node, nn::Predicate::Eq, repeatAlong(node, rank, dim, choices), place);
     values = pick(chosen, repeatAlong(node, x, dim, choices), dim + 1);
     indices = pick(chosen, repeatAlong(node, index, dim, choices), dim + 1);
@@ -170,7 +170,7 @@ void importTopK(Node &node) {
   node.setResult(1, chosen.indices);
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kRankingRows[] = {
     flat({"ArgMax", importArg<Reduction::Max>, Accepts::Numbers}),
     flat({"ArgMin", importArg<Reduction::Min>, Accepts::Numbers}),
     flat({"Hardmax", importHardmax, Accepts::Floats}),
@@ -180,7 +180,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> rankingRows() {
-  return kRows;
+  return kRankingRows;
 }
 
 } // namespace ashlar::frontend

@@ -11,7 +11,7 @@ namespace ashlar::frontend {
 
 namespace {
 
-std::string readReduction(Node &node) {
+std::string readScatterReduction(Node &node) {
   std::string reduction = node.getOpset() >= 16 ? node.getString("reduction", "none") : "none";
   const bool isKnown =
       llvm::is_contained({"none", "add", "mul"}, reduction) || (node.getOpset() >= 18 && llvm::is_contained({"max", "min"}, reduction));
@@ -56,7 +56,7 @@ Value combinePairs(const Node &node, Value data, Value numbers, Value updates, S
     }
   }
   RankedTensorType type = typeOf(data).clone(shape), indexType = type.clone(node.builder().getI64Type());
-  numbers = cast(node, numbers, indexType.getElementType());
+  numbers = convertTo(node, numbers, indexType.getElementType());
   Value isNamed =
       node.create<nn::CompareOp>(type.clone(node.builder().getI1Type()), nn::Predicate::Eq, node.create<nn::IndexOp>(indexType, strides),
                                  node.create<nn::BroadcastOp>(indexType, numbers, ofNumbers));
@@ -103,7 +103,7 @@ Value withLeadingPart(const Node &node, Value data, Value part) {
 void importScatterElements(Node &node) {
   RankedTensorType type = node.inputType(0);
   const int64_t axis = node.getAxis("axis", 0, type.getRank());
-  std::string reduction = readReduction(node);
+  std::string reduction = readScatterReduction(node);
   checkUpdates(node, node.inputType(1).getShape());
   Places places = placesAlong(node, axis);
   if (node.inputType(1).getNumElements() == 0) {
@@ -113,7 +113,7 @@ void importScatterElements(Node &node) {
   Value data = transpose(node, asNumbers(node, node.input(0)), last.order);
   Value updates = transpose(node, asNumbers(node, node.input(2)), last.order);
   Value part = scatter(node, leadingPart(node, data, places.table), places, updates, reduction);
-  node.setResult(0, cast(node, transpose(node, withLeadingPart(node, data, part), last.back), type.getElementType()));
+  node.setResult(0, convertTo(node, transpose(node, withLeadingPart(node, data, part), last.back), type.getElementType()));
 }
 
 // Where as many updates as places are there (counted_dims.h), the others go nowhere.
@@ -129,7 +129,7 @@ void dropMissing(const Node &node, Value &numbers, Value &updates) {
 
 void importScatterND(Node &node) {
   RankedTensorType type = node.inputType(0);
-  std::string reduction = readReduction(node);
+  std::string reduction = readScatterReduction(node);
   Places places = placesOfTuples(node, /*batchDims=*/0);
   SmallVector<int64_t> taken(shapeOf(places.numbers)), row(ArrayRef(places.table).drop_front());
   llvm::append_range(taken, row);
@@ -146,7 +146,7 @@ void importScatterND(Node &node) {
     updates = reshape(node, updates, row);
   }
   Value result = scatter(node, data, places, updates, reduction);
-  node.setResult(0, cast(node, reshape(node, result, type.getShape()), type.getElementType()));
+  node.setResult(0, convertTo(node, reshape(node, result, type.getShape()), type.getElementType()));
 }
 
 // Returns write_indices + step of the cache as a place in the update: step - index, counted round the cache if it is circular; (batch,
@@ -203,10 +203,10 @@ void importTensorScatter(Node &node) {
   Value updates = transpose(node, asNumbers(node, node.input(1)), axisNext);
   Value found = transpose(node, node.create<nn::GatherOp>(updates, place, /*batch_dims=*/1), axisBack);
   Value mask = node.create<nn::BroadcastOp>(cache.clone(node.builder().getI1Type()), isWritten, ArrayRef<int64_t>{0, axis});
-  node.setResult(0, node.create<nn::SelectOp>(cache, mask, cast(node, found, cache.getElementType()), node.input(0)).getResult());
+  node.setResult(0, node.create<nn::SelectOp>(cache, mask, convertTo(node, found, cache.getElementType()), node.input(0)).getResult());
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kScatteringRows[] = {
     {"Scatter", importScatterElements}, // its name before opset 11
     {"ScatterElements", importScatterElements},
     {"ScatterND", importScatterND},
@@ -216,7 +216,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> scatteringRows() {
-  return kRows;
+  return kScatteringRows;
 }
 
 } // namespace ashlar::frontend

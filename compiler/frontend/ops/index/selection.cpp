@@ -23,13 +23,13 @@ Selection selectFlagged(const Node &node, Value flags) {
   constexpr int64_t kMostNarrow = int64_t{1} << 30; // counts of so many elements fit an i32, in which kernels count faster
   const int64_t size = shapeOf(flags)[0];
   Type wide = node.builder().getI64Type(), narrow = size < kMostNarrow ? Type(node.builder().getI32Type()) : wide;
-  Value numbers = cast(node, flags, narrow);
+  Value numbers = convertTo(node, flags, narrow);
   auto type = typeOf(numbers);
-  Value count = cast(node, reduce(node, Reduction::Sum, numbers, {0}), wide);
+  Value count = convertTo(node, reduce(node, Reduction::Sum, numbers, {0}), wide);
   Value place = node.create<nn::SubOp>(sumUpTo(node, numbers, 0), splatConstant(node, type, 1));
   Value target = select(node, flags, place, splatConstant(node, type, -1));
-  Value index = cast(node, node.create<nn::IndexOp>(type.clone(wide), ArrayRef<int64_t>{1}), narrow);
-  return {cast(node, node.create<nn::ScatterAddOp>(type, target, index, /*batch_dims=*/0), wide), count};
+  Value index = convertTo(node, node.create<nn::IndexOp>(type.clone(wide), ArrayRef<int64_t>{1}), narrow);
+  return {convertTo(node, node.create<nn::ScatterAddOp>(type, target, index, /*batch_dims=*/0), wide), count};
 }
 
 namespace {
@@ -99,7 +99,7 @@ public:
 
   // Whether row i (dim 0) and row j (dim 1) are equal.
   Value areEqual() const {
-    Value apart = cast(node, node.create<nn::NotOp>(elementsAreEqual()), node.builder().getI32Type());
+    Value apart = convertTo(node, node.create<nn::NotOp>(elementsAreEqual()), node.builder().getI32Type());
     return compare(node, nn::Predicate::Eq, reduce(node, Reduction::Max, apart, {2}), 0);
   }
 
@@ -113,7 +113,7 @@ public:
       return reshape(node, less, {size, size});
     }
     Value index = node.create<nn::IndexOp>(RankedTensorType::get(cube, node.builder().getI64Type()), ArrayRef<int64_t>{0, 0, 1});
-    index = cast(node, index, node.builder().getI32Type());
+    index = convertTo(node, index, node.builder().getI32Type());
     Value none = splatConstant(node, typeOf(index), static_cast<double>(width));
     Value differs = reduce(node, Reduction::Min, select(node, elementsAreEqual(), none, index), {2});
     Value isLess = reduce(node, Reduction::Min, select(node, less, index, none), {2});
@@ -159,11 +159,12 @@ public:
     Value isFirstBefore = node.create<nn::AndOp>(before, node.create<nn::BroadcastOp>(typeOf(before), isFirst, ArrayRef<int64_t>{1}));
     place = sum(isFirstBefore);
     target = select(node, isFirst, place, splatConstant(node, typeOf(place), -1));
-    distinct = cast(node, reduce(node, Reduction::Sum, cast(node, isFirst, node.builder().getI32Type()), {0}), node.builder().getI64Type());
+    distinct = convertTo(node, reduce(node, Reduction::Sum, convertTo(node, isFirst, node.builder().getI32Type()), {0}),
+                         node.builder().getI64Type());
   }
 
   // The place of each row among the distinct ones, i64.
-  Value places() const { return cast(node, place, node.builder().getI64Type()); }
+  Value places() const { return convertTo(node, place, node.builder().getI64Type()); }
 
   // Of each distinct one: the number of the first row that is equal, and how many are; zeros behind them.
   Selection firsts() const { return {atPlaces(listIndex()), distinct}; }
@@ -175,15 +176,15 @@ private:
     SmallVector<int64_t> strides = {0, 0};
     strides[dim] = 1;
     auto wide = RankedTensorType::get({size, size}, node.builder().getI64Type());
-    return cast(node, node.create<nn::IndexOp>(wide, strides), square.getElementType());
+    return convertTo(node, node.create<nn::IndexOp>(wide, strides), square.getElementType());
   }
   Value listIndex() const {
     Value wide = node.create<nn::IndexOp>(listType(node.builder().getI64Type()), ArrayRef<int64_t>{1});
-    return cast(node, wide, node.builder().getI32Type());
+    return convertTo(node, wide, node.builder().getI32Type());
   }
-  Value sum(Value flags) const { return reduce(node, Reduction::Sum, cast(node, flags, node.builder().getI32Type()), {1}); }
+  Value sum(Value flags) const { return reduce(node, Reduction::Sum, convertTo(node, flags, node.builder().getI32Type()), {1}); }
   Value atPlaces(Value numbers) const {
-    return cast(node, node.create<nn::ScatterAddOp>(typeOf(numbers), target, numbers, /*batch_dims=*/0), node.builder().getI64Type());
+    return convertTo(node, node.create<nn::ScatterAddOp>(typeOf(numbers), target, numbers, /*batch_dims=*/0), node.builder().getI64Type());
   }
 
   const Node &node;
@@ -229,7 +230,7 @@ void importUniqueAtRunTime(Node &node) {
   if (node.hasResult(0)) {
     Selection firsts = distinct.firsts();
     Value rows = node.create<nn::GatherOp>(data, markEnd(node, firsts), /*batch_dims=*/0);
-    Value result = cast(node, transpose(node, rows, axisBack), typeOf(x).getElementType());
+    Value result = convertTo(node, transpose(node, rows, axisBack), typeOf(x).getElementType());
     node.setCount(result, axis, firsts.count);
     node.setResult(0, result);
   }

@@ -40,7 +40,7 @@ public:
     }
     table = node.create<nn::ConcatOp>(packed, 2);
     Value wide = node.create<nn::IndexOp>(typeOf(scores).clone(node.builder().getI64Type()), ArrayRef<int64_t>{0, 0, 1});
-    index = cast(node, wide, node.builder().getI32Type());
+    index = convertTo(node, wide, node.builder().getI32Type());
   }
 
   // Leaves out the boxes whose score is not above a scalar; null: -infinity. A NaN is above nothing.
@@ -110,7 +110,7 @@ Value scalarInput(const Node &node, size_t index, Type element) {
   if (RankedTensorType type = node.inputType(index); type.getNumElements() != 1) {
     node.fail("input " + Twine(index) + " is " + describeTensor(type) + ", not one number");
   }
-  return cast(node, reshape(node, node.input(index), {}), element);
+  return convertTo(node, reshape(node, node.input(index), {}), element);
 }
 
 // Puts what was chosen together: number `c` of class k of sample b is at (b, k, c) of `places` if it is below `size`. Rows (b, k, place),
@@ -123,7 +123,7 @@ void setChosen(Node &node, Value places, int64_t size) {
   Value isThereFlag = isThere(node, chosen.places, 0, chosen.count), zero = number(0);
   Value ofClass = node.create<nn::DivOp>(chosen.places, number(rounds)), sample = node.create<nn::DivOp>(ofClass, number(classes));
   Value kind = node.create<nn::SubOp>(ofClass, node.create<nn::MulOp>(sample, number(classes)));
-  Value box = node.create<nn::GatherOp>(cast(node, reshape(node, places, {most}), node.builder().getI64Type()), chosen.places,
+  Value box = node.create<nn::GatherOp>(convertTo(node, reshape(node, places, {most}), node.builder().getI64Type()), chosen.places,
                                         /*batch_dims=*/0);
   SmallVector<Value> columns;
   for (Value column : {sample, kind, box}) {

@@ -163,14 +163,14 @@ void importCausalConv(Node &node) {
   node.setResult(1, sliceAlong(node, padded, 2, length - before.getDimSize(2), length));
 }
 
-constexpr RegistryRow kRows[] = {{"CausalConvWithState", importCausalConv, Accepts::Floats},
-                                 {"Conv", importConv, Accepts::Floats},
-                                 {"ConvTranspose", importConvTranspose, Accepts::Floats}};
+constexpr RegistryRow kConvolutionRows[] = {{"CausalConvWithState", importCausalConv, Accepts::Floats},
+                                            {"Conv", importConv, Accepts::Floats},
+                                            {"ConvTranspose", importConvTranspose, Accepts::Floats}};
 
 } // namespace
 
 ArrayRef<RegistryRow> convolutionRows() {
-  return kRows;
+  return kConvolutionRows;
 }
 
 } // namespace ashlar::frontend

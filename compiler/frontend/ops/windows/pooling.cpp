@@ -14,8 +14,6 @@ namespace ashlar::frontend {
 
 namespace {
 
-constexpr int64_t kFirstSpatial = 2; // behind batch and channels
-
 ArrayRef<int64_t> spatialSizes(const Node &node) {
   RankedTensorType type = node.inputType(0);
   if (type.getRank() <= kFirstSpatial) {
@@ -35,10 +33,9 @@ struct Pooling {
 
 // Returns the window; fails when a number is larger than windows have.
 nn::WindowAttr makeWindow(const Node &node, size_t spatialDim, int64_t size, int64_t stride, int64_t dilation, int64_t low, int64_t high) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  if (std::max(size, high) > kMost) {
+  if (std::max(size, high) > kMostInWindow) {
     node.fail("pools windows of " + Twine(size) + " elements with " + Twine(high) + " of padding behind in spatial dim " +
-              Twine(spatialDim) + "; the most is " + Twine(kMost));
+              Twine(spatialDim) + "; the most is " + Twine(kMostInWindow));
   }
   return nn::WindowAttr::get(node.builder().getContext(), size, stride, dilation, low, high);
 }
@@ -101,7 +98,7 @@ Value multiply(Node &node, Value value, double factor) {
 // The number of the largest element in the whole input: that of the first element of the window, and the way to the place in the window.
 Value indicesOf(Node &node, const Pooling &pooling, Value place, bool columnMajor) {
   RankedTensorType type = typeOf(place).clone(node.builder().getI64Type());
-  place = cast(node, place, type.getElementType());
+  place = convertTo(node, place, type.getElementType());
   ArrayRef<int64_t> shape = node.inputType(0).getShape();
   SmallVector<int64_t> strides = rowMajorStrides(shape);
   for (size_t d = kFirstSpatial; columnMajor && d < strides.size(); ++d) {
@@ -131,7 +128,7 @@ Value largestOf(Node &node, Value input, const Pooling &pooling) {
   int64_t elements = 1;
   for (size_t i = 0; i < pooling.dims.size(); ++i) {
     elements *= pooling.window(i).getSize(); // each factor is below 2^31, and so is what came before
-    if (elements > std::numeric_limits<int32_t>::max()) {
+    if (elements > kMostInWindow) {
       node.fail("pools windows of 2^31 elements or more");
     }
   }
@@ -149,9 +146,9 @@ void importMaxPool(Node &node) {
     node.fail("input 0 is a tensor of " + elementName(element) + ", which the op does not take; its inputs are floats, int8 or uint8");
   }
   // A byte is exact in f32, and -infinity, of a window that holds padding only, becomes the least one.
-  Value input = element.isInteger() ? cast(node, node.input(0), node.builder().getF32Type()) : node.input(0);
+  Value input = element.isInteger() ? convertTo(node, node.input(0), node.builder().getF32Type()) : node.input(0);
   Value largest = largestOf(node, input, pooling);
-  node.setResult(0, cast(node, largest, element));
+  node.setResult(0, convertTo(node, largest, element));
   if (node.hasResult(1)) {
     Value place = node.create<nn::MaxPoolPlaceOp>(input, largest, pooling.dims, pooling.windows);
     node.setResult(1, indicesOf(node, pooling, place, order == 1));
@@ -293,7 +290,7 @@ void importLrn(Node &node) {
     node.fail("attribute \"size\" is missing");
   }
   int64_t size = node.getInt("size", 1);
-  if (size < 1 || size > std::numeric_limits<int32_t>::max()) {
+  if (size < 1 || size > kMostInWindow) {
     node.fail("attribute \"size\" is " + Twine(size) + ", not a number of channels");
   }
   double alpha = node.getFloat("alpha", 1e-4), beta = node.getFloat("beta", 0.75), bias = node.getFloat("bias", 1.0);
@@ -307,7 +304,7 @@ void importLrn(Node &node) {
   node.setResult(0, node.create<nn::MulOp>(x, constantPower(node, base, -beta)).getResult());
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kPoolingRows[] = {
     {"AveragePool", importAveragePool, Accepts::Floats},
     {"GlobalAveragePool", importGlobalAveragePool, Accepts::Floats},
     {"GlobalLpPool", importGlobalLpPool, Accepts::Floats},
@@ -320,7 +317,7 @@ constexpr RegistryRow kRows[] = {
 } // namespace
 
 ArrayRef<RegistryRow> poolingRows() {
-  return kRows;
+  return kPoolingRows;
 }
 
 } // namespace ashlar::frontend

@@ -206,12 +206,12 @@ void resize(Node &node, const Method &method, ArrayRef<Scaling> scalings) {
     }
   }
   node.checkSize(shape, element);
-  Value numbers = element.isInteger(1) ? cast(node, input, node.builder().getI32Type()) : input, value = numbers;
+  Value numbers = element.isInteger(1) ? convertTo(node, input, node.builder().getI32Type()) : input, value = numbers;
   for (auto [dim, scaling] : llvm::enumerate(scalings)) {
     value = resizeDim(node, value, dim, method, scaling);
   }
   value = extrapolate(node, value, method, scalings);
-  value == numbers ? node.aliasResult(0, 0) : node.setResult(0, cast(node, value, element));
+  value == numbers ? node.aliasResult(0, 0) : node.setResult(0, convertTo(node, value, element));
 }
 
 //===-- Attributes and inputs ---------------------------------------------------------------------------------------------------------===//
@@ -407,13 +407,13 @@ void importUpsample(Node &node) {
   resize(node, method, byScales(node, shape, llvm::to_vector(llvm::seq<int64_t>(0, shape.size())), scales));
 }
 
-constexpr RegistryRow kRows[] = {{"Resize", importResize, Accepts::Any, /*knownFloats=*/0b110},
-                                 {"Upsample", importUpsample, Accepts::Any, /*knownFloats=*/0b10}};
+constexpr RegistryRow kResizingRows[] = {{"Resize", importResize, Accepts::Any, /*knownFloats=*/0b110},
+                                         {"Upsample", importUpsample, Accepts::Any, /*knownFloats=*/0b10}};
 
 } // namespace
 
 ArrayRef<RegistryRow> resizingRows() {
-  return kRows;
+  return kResizingRows;
 }
 
 } // namespace ashlar::frontend

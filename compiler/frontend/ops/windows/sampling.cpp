@@ -55,7 +55,7 @@ public:
       } else {
         pixel = inside(pixel);
       }
-      added.index = cast(node, pixel, node.builder().getI64Type());
+      added.index = convertTo(node, pixel, node.builder().getI64Type());
       added.weight = weightOf ? weightOf(distance, tap) : Value();
     }
     return result;
@@ -164,7 +164,7 @@ public:
     const int64_t channels = image.getDimSize(1), pixels = llvm::product_of(image.getShape().drop_front(2));
     table = reshape(node, transpose(node, widen(node, node.input(0)), channelsLast), {image.getDimSize(0), pixels, channels});
     addTaps(dims, {});
-    node.setResult(0, cast(node, transpose(node, sum, channelsSecond), image.getElementType()));
+    node.setResult(0, convertTo(node, transpose(node, sum, channelsSecond), image.getElementType()));
   }
 
 private:
@@ -191,7 +191,7 @@ private:
     }
     Value pixels = node.create<nn::GatherOp>(table, rows, /*batch_dims=*/1);
     if (weight) {
-      weight = cast(node, weight, typeOf(pixels).getElementType());
+      weight = convertTo(node, weight, typeOf(pixels).getElementType());
       Value repeated =
           node.create<nn::BroadcastOp>(typeOf(pixels), weight, llvm::to_vector(llvm::seq<int64_t>(0, static_cast<int64_t>(places.size()))));
       pixels = node.create<nn::MulOp>(pixels, repeated);
@@ -240,7 +240,7 @@ void importAffineGrid(Node &node) {
     Value index = node.create<nn::IndexOp>(columnType.clone(node.builder().getI64Type()), strides);
     const double step = alignCorners ? (dims[d] > 1 ? 2.0 / static_cast<double>(dims[d] - 1) : 0) : 2.0 / static_cast<double>(dims[d]);
     const double first = alignCorners ? (dims[d] > 1 ? -1 : 0) : step / 2 - 1;
-    Value at = node.create<nn::MulOp>(cast(node, index, columnType.getElementType()), splatConstant(node, columnType, step));
+    Value at = node.create<nn::MulOp>(convertTo(node, index, columnType.getElementType()), splatConstant(node, columnType, step));
     at = node.create<nn::AddOp>(at, splatConstant(node, columnType, first));
     columns.push_back(reshape(node, at, columnShape));
   }
@@ -251,7 +251,7 @@ void importAffineGrid(Node &node) {
   Value moved = node.create<nn::MatMulOp>(rows, places, /*transpose_a=*/false, /*transpose_b=*/true); // (N * r, pixels)
   moved = transpose(node, reshape(node, moved, {size[0], spatial, pixels}), {0, 2, 1});
   shape.insert(shape.begin(), size[0]);
-  node.setResult(0, cast(node, reshape(node, moved, shape), theta.getElementType()));
+  node.setResult(0, convertTo(node, reshape(node, moved, shape), theta.getElementType()));
 }
 
 // A dim of the samples of regions: at each place the pixels before and after it, with their weights, which are 0 where the place is off the
@@ -267,7 +267,7 @@ struct RegionTaps {
     Value before = node.create<nn::FloorOp>(at), distance = node.create<nn::SubOp>(at, before);
     Value after = node.create<nn::MinOp>(node.create<nn::AddOp>(before, constant(1)), last);
     for (auto [pixel, weight] : {std::pair(before, linearWeight(node, distance, 0)), std::pair(after, linearWeight(node, distance, 1))}) {
-      indices.push_back(cast(node, pixel, node.builder().getI64Type()));
+      indices.push_back(convertTo(node, pixel, node.builder().getI64Type()));
       weights.push_back(node.create<nn::SelectOp>(type, isNear, weight, constant(0)));
     }
   }
@@ -321,7 +321,7 @@ public:
         Value index = node.create<nn::AddOp>(node.create<nn::AddOp>(image, scaled(row, width, {0, 1})), scaled(column, 1, {0, 2}));
         Value pixels = node.create<nn::GatherOp>(table, index);
         auto repeated = [&](Value weight, ArrayRef<int64_t> dims) {
-          return node.create<nn::BroadcastOp>(typeOf(pixels), cast(node, weight, typeOf(pixels).getElementType()), dims).getResult();
+          return node.create<nn::BroadcastOp>(typeOf(pixels), convertTo(node, weight, typeOf(pixels).getElementType()), dims).getResult();
         };
         Value weight = node.create<nn::MulOp>(repeated(rowWeight, {0, 1}), repeated(columnWeight, {0, 2}));
         pixels = node.create<nn::MulOp>(pixels, weight);
@@ -333,7 +333,7 @@ public:
     if (!isMax) {
       result = node.create<nn::MulOp>(result, splatConstant(node, typeOf(result), 1.0 / static_cast<double>(samples * samples)));
     }
-    node.setResult(0, cast(node, transpose(node, result, {0, 3, 1, 2}), this->image.getElementType()));
+    node.setResult(0, convertTo(node, transpose(node, result, {0, 3, 1, 2}), this->image.getElementType()));
   }
 
 private:
@@ -351,7 +351,7 @@ private:
     const int64_t count = bins[1 - axis] * samples;
     RankedTensorType places = type.clone({type.getDimSize(0), count});
     Value index = node.create<nn::IndexOp>(places.clone(node.builder().getI64Type()), ArrayRef<int64_t>{0, 1});
-    Value at = node.create<nn::AddOp>(cast(node, index, type.getElementType()), splatConstant(node, places, 0.5));
+    Value at = node.create<nn::AddOp>(convertTo(node, index, type.getElementType()), splatConstant(node, places, 0.5));
     at = node.create<nn::MulOp>(at, splatConstant(node, places, 1.0 / static_cast<double>(count)));
     at = node.create<nn::MulOp>(at, node.create<nn::BroadcastOp>(places, size, ArrayRef<int64_t>{0}));
     return node.create<nn::AddOp>(at, node.create<nn::BroadcastOp>(places, begin, ArrayRef<int64_t>{0}));
@@ -368,14 +368,14 @@ void importRoiAlign(Node &node) {
   RoiAlign(node).build();
 }
 
-constexpr RegistryRow kRows[] = {{"AffineGrid", importAffineGrid, Accepts::Floats},
-                                 {"GridSample", importGridSample, Accepts::Floats},
-                                 {"RoiAlign", importRoiAlign, Accepts::Floats}};
+constexpr RegistryRow kSamplingRows[] = {{"AffineGrid", importAffineGrid, Accepts::Floats},
+                                         {"GridSample", importGridSample, Accepts::Floats},
+                                         {"RoiAlign", importRoiAlign, Accepts::Floats}};
 
 } // namespace
 
 ArrayRef<RegistryRow> samplingRows() {
-  return kRows;
+  return kSamplingRows;
 }
 
 } // namespace ashlar::frontend

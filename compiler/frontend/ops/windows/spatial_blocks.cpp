@@ -115,13 +115,13 @@ void importCol2Im(Node &node) {
   node.setResult(0, reduce(node, Reduction::Sum, parts, nn::windowDims(dims)));
 }
 
-constexpr RegistryRow kRows[] = {
+constexpr RegistryRow kSpatialBlockRows[] = {
     {"Col2Im", importCol2Im, Accepts::Numbers}, {"DepthToSpace", importDepthToSpace}, {"SpaceToDepth", importSpaceToDepth}};
 
 } // namespace
 
 ArrayRef<RegistryRow> spatialBlockRows() {
-  return kRows;
+  return kSpatialBlockRows;
 }
 
 } // namespace ashlar::frontend

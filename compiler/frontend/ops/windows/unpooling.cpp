@@ -12,15 +12,11 @@
 
 #include "llvm/Support/MathExtras.h"
 
-#include <limits>
-
 using namespace mlir;
 
 namespace ashlar::frontend {
 
 namespace {
-
-constexpr int64_t kFirstSpatial = 2, kMost = std::numeric_limits<int32_t>::max();
 
 // The windows of a MaxUnpool.
 struct Unpooling {
@@ -44,8 +40,8 @@ Shape coveredShape(const Node &node, const Unpooling &unpooling, ArrayRef<int64_
   for (size_t i = 0; i < unpooling.kernel.size(); ++i) {
     int64_t positions = pooled[kFirstSpatial + i], low = unpooling.low[i], high = unpooling.high[i];
     __int128 size = __int128(positions - 1) * unpooling.strides[i] + unpooling.kernel[i] - low - high;
-    if (positions < 1 || size < 1 || size > kMost) {
-      node.fail("spatial dim " + Twine(i) + " of the result has no size from 1 to " + Twine(kMost) + ": X has " + Twine(positions) +
+    if (positions < 1 || size < 1 || size > kMostInWindow) {
+      node.fail("spatial dim " + Twine(i) + " of the result has no size from 1 to " + Twine(kMostInWindow) + ": X has " + Twine(positions) +
                 " positions, with stride " + Twine(unpooling.strides[i]) + ", a kernel of " + Twine(unpooling.kernel[i]) + ", pads " +
                 Twine(low) + " and " + Twine(high));
     }
@@ -104,8 +100,8 @@ Value keepLast(Node &node, const Unpooling &unpooling, Value indices) {
     int64_t dim = kFirstSpatial + i, apart = std::min<int64_t>(llvm::divideCeil(kernel, unpooling.strides[i]), type.getDimSize(dim)) - 1;
     dims.push_back(dim);
     sizes.push_back(2 * apart + 1);
-    if (sizes.back() > kMost || llvm::MulOverflow(places, sizes.back(), places)) {
-      node.fail("unpools windows that overlap in more than " + Twine(kMost) + " positions");
+    if (sizes.back() > kMostInWindow || llvm::MulOverflow(places, sizes.back(), places)) {
+      node.fail("unpools windows that overlap in more than " + Twine(kMostInWindow) + " positions");
     }
     windows.push_back(nn::WindowAttr::get(node.builder().getContext(), sizes.back(), /*stride=*/1, /*dilation=*/1, apart, apart));
   }
@@ -120,7 +116,7 @@ Value keepLast(Node &node, const Unpooling &unpooling, Value indices) {
   Value isSame = node.create<nn::CompareOp>(boolType, nn::Predicate::Eq, around, node.create<nn::BroadcastOp>(aroundType, counted, kept));
   Value isLater = node.create<nn::CompareOp>(boolType, nn::Predicate::Gt, node.create<nn::IndexOp>(aroundType, strides),
                                              splatConstant(node, aroundType, static_cast<double>(places / 2)));
-  Value repeats = cast(node, node.create<nn::AndOp>(isSame, isLater), type.getElementType());
+  Value repeats = convertTo(node, node.create<nn::AndOp>(isSame, isLater), type.getElementType());
   Value count = reduce(node, Reduction::Sum, repeats, nn::windowDims(dims));
   Value isRepeated =
       node.create<nn::CompareOp>(type.clone(node.builder().getI1Type()), nn::Predicate::Gt, count, splatConstant(node, type, 0));
@@ -150,12 +146,12 @@ void importMaxUnpool(Node &node) {
   node.setResult(0, reshape(node, planes, shape));
 }
 
-constexpr RegistryRow kRows[] = {{"MaxUnpool", importMaxUnpool, Accepts::Floats}};
+constexpr RegistryRow kUnpoolingRows[] = {{"MaxUnpool", importMaxUnpool, Accepts::Floats}};
 
 } // namespace
 
 ArrayRef<RegistryRow> unpoolingRows() {
-  return kRows;
+  return kUnpoolingRows;
 }
 
 } // namespace ashlar::frontend

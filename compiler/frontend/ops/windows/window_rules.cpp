@@ -8,23 +8,20 @@
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
-#include <limits>
-
 using namespace mlir;
 
 namespace ashlar::frontend {
 
 namespace {
 
-constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-
 std::string print(ArrayRef<int64_t> numbers) {
   return "[" + llvm::join(llvm::map_range(numbers, [](int64_t d) { return std::to_string(d); }), ", ") + "]";
 }
 
 void checkRange(const Node &node, StringRef name, ArrayRef<int64_t> numbers, int64_t least) {
-  if (!llvm::all_of(numbers, [&](int64_t number) { return number >= least && number <= kMost; })) {
-    node.fail("attribute \"" + name + "\" is " + print(numbers) + "; every number has to be from " + Twine(least) + " to " + Twine(kMost));
+  if (!llvm::all_of(numbers, [&](int64_t number) { return number >= least && number <= kMostInWindow; })) {
+    node.fail("attribute \"" + name + "\" is " + print(numbers) + "; every number has to be from " + Twine(least) + " to " +
+              Twine(kMostInWindow));
   }
 }
 
@@ -110,9 +107,9 @@ SmallVector<Attribute> windowsOver(const Node &node, const WindowAttributes &att
       node.fail("the kernel spans " + Twine(attributes.span(dim)) + " elements in spatial dim " + Twine(dim) + ", but the input has " +
                 Twine(size) + " there and padding of " + Twine(low) + " and " + Twine(high) + "; pad more, or use a smaller kernel");
     }
-    if (low > kMost || high > kMost) {
+    if (low > kMostInWindow || high > kMostInWindow) {
       node.fail("needs padding of " + Twine(low) + " and " + Twine(high) + " in spatial dim " + Twine(dim) + "; the most is " +
-                Twine(kMost));
+                Twine(kMostInWindow));
     }
     windows.push_back(nn::WindowAttr::get(node.builder().getContext(), attributes.kernel[dim], attributes.strides[dim],
                                           attributes.dilations[dim], low, high));

@@ -8,7 +8,15 @@
 
 #include "compiler/frontend/shape_rules.h"
 
+#include <limits>
+
 namespace ashlar::frontend {
+
+// The dims of a tensor in front of the spatial ones: batch and channels.
+constexpr int64_t kFirstSpatial = 2;
+
+// The largest number of an attribute of windows, and of a size that they make.
+constexpr int64_t kMostInWindow = std::numeric_limits<int32_t>::max();
 
 enum class AutoPad { NotSet, SameUpper, SameLower, Valid };
 

@@ -156,16 +156,16 @@ std::vector<Tensor> broadcast(Operation *op, unsigned number, Ranks ranks) {
 // Looks up each element that a device needs at the device that has it.
 std::vector<Tensor> halo(Operation *op, unsigned number, Ranks ranks) {
   auto haloOp = cast<dist::HaloOp>(op);
-  const dist::Halo runs = dist::haloOf(haloOp);
+  const dist::Halo segments = dist::haloOf(haloOp);
   const SmallVector<int64_t> sizes = dist::axisSizes(haloOp);
   const int64_t dim = haloOp.getDim();
   return forEachGroup(op, number, ranks, haloOp.getAxes(), [&](ArrayRef<const Tensor *> operands) {
     std::vector<Tensor> results;
     for (size_t r = 0; r < operands.size(); ++r) {
       Tensor &result = results.emplace_back(typeOf(op->getResult(0))); // zeros
-      dist::Run needed = dist::runAt(sizes, runs.size, runs.to, r);
+      dist::Segment needed = dist::segmentAt(sizes, segments.size, segments.to, r);
       for (size_t s = 0; s < operands.size(); ++s) {
-        dist::Run held = dist::runAt(sizes, runs.size, runs.from, s);
+        dist::Segment held = dist::segmentAt(sizes, segments.size, segments.from, s);
         forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
           int64_t element = needed.start + index[dim];
           if (element >= std::max(needed.begin, held.begin) && element < std::min(needed.end, held.end)) {

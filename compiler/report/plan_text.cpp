@@ -240,12 +240,12 @@ private:
 
   // Returns the bytes that a device sends of one tensor; of a halo the device that sends most.
   int64_t sentBytes(exec::CollectiveOp op, mlir::MemRefType source, int64_t group) {
-    if (!op.getRuns()) {
+    if (!op.getSegments()) {
       return dist::collectiveBytes(op.getKind(), byteSize(source), group);
     }
     auto sizes = llvm::map_to_vector(op.getAxes(), [&](int64_t axis) { return variant.getAxisSizes()[axis]; });
     auto type = mlir::RankedTensorType::get(source.getShape(), source.getElementType());
-    return dist::haloBytes(type, op.getSplitDims().front(), dist::haloTraffic(sizes, dist::haloOf(*op.getRuns())).mostSent);
+    return dist::haloBytes(type, op.getSplitDims().front(), dist::haloTraffic(sizes, dist::haloOf(*op.getSegments())).mostSent);
   }
 
   // One line a kind: how often a run of the program, how many bytes a rank sends, and what for.

@@ -231,15 +231,15 @@ private:
 
   // What a halo moves along its dim; null for another collective.
   Constant *halo(exec::CollectiveOp op) {
-    if (!op.getRuns()) {
+    if (!op.getSegments()) {
       return table.null();
     }
-    llvm::ArrayRef<int64_t> meshSizes = op->getParentOfType<exec::VariantOp>().getAxisSizes(), numbers = *op.getRuns();
+    llvm::ArrayRef<int64_t> meshSizes = op->getParentOfType<exec::VariantOp>().getAxisSizes(), numbers = *op.getSegments();
     auto sizes = llvm::map_to_vector(op.getAxes(), [&](int64_t axis) { return meshSizes[axis]; });
-    auto runs = [&](size_t i) {
-      return table.record<ashlar_rt_runs>(llvm::map_to_vector(numbers.slice(i, 4), [&](int64_t n) { return table.u64(n); }));
+    auto segments = [&](size_t i) {
+      return table.record<ashlar_rt_segments>(llvm::map_to_vector(numbers.slice(i, 4), [&](int64_t n) { return table.u64(n); }));
     };
-    return table.global(table.record<ashlar_rt_halo>({table.u64(numbers[0]), runs(1), runs(5), table.u32Array(sizes)}));
+    return table.global(table.record<ashlar_rt_halo>({table.u64(numbers[0]), segments(1), segments(5), table.u32Array(sizes)}));
   }
 
   Constant *instruction(exec::WaitOp op) {

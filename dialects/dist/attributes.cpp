@@ -327,10 +327,11 @@ LogicalResult LayoutAttr::verify(function_ref<InFlightDiagnostic()> emitError, A
   return success(llvm::all_of(dims, verifyOnce) && verifyOnce(partialAxes));
 }
 
-LogicalResult RunsAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t positions, int64_t step, int64_t first, int64_t last) {
+LogicalResult SegmentsAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t positions, int64_t step, int64_t first,
+                                   int64_t last) {
   constexpr int64_t kLimit = int64_t(1) << 46;
   auto print = [&](InFlightDiagnostic error) -> InFlightDiagnostic {
-    error << "runs of " << positions << " positions, step " << step << ", first " << first << " and last " << last;
+    error << "segments of " << positions << " positions, step " << step << ", first " << first << " and last " << last;
     return error;
   };
   if (positions < 1 || step < 1 || first >= last) { // C1, C2

@@ -67,7 +67,7 @@ int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t group
     case CollectiveKind::Broadcast:
       return groupSize > 1 ? operandBytes : 0;
     case CollectiveKind::Halo:
-      llvm_unreachable("the traffic of a halo follows from its runs");
+      llvm_unreachable("the traffic of a halo follows from its segments");
     }
     llvm_unreachable("unknown collective");
   };

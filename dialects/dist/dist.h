@@ -6,7 +6,7 @@
 #define ASHLAR_DIALECTS_DIST_DIST_H
 
 #include "dialects/dist/layout.h"
-#include "dialects/dist/runs.h"
+#include "dialects/dist/segments.h"
 #include "dialects/support/enums.h"
 #include "dialects/support/op_interfaces.h"
 
@@ -108,8 +108,8 @@ constexpr int64_t kMostBytes = INT64_MAX / 1024;
 
 // Returns the bytes one rank sends in a collective of n ranks, by the ring (or, for all_to_all, pairwise) algorithm:
 //   all_reduce 2 (n-1)/n bytes(x); reduce_scatter and all_to_all (n-1)/n bytes(x); all_gather (n-1) bytes(x); permute and broadcast
-//   bytes(x); slice 0, with x the local operand. The traffic of a halo follows from its runs (runs.h) instead. Rounded up, so that two
-//   collectives never seem to send less than the one that they replace; at most kMostBytes.
+//   bytes(x); slice 0, with x the local operand. The traffic of a halo follows from its segments (segments.h) instead. Rounded up, so that
+//   two collectives never seem to send less than the one that they replace; at most kMostBytes.
 int64_t collectiveBytes(CollectiveKind kind, int64_t operandBytes, int64_t groupSize);
 
 // Returns the bytes of so many elements along a dim of a halo's operand; at most kMostBytes.

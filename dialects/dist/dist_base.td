@@ -223,14 +223,14 @@ def Dist_RepeatAttr : Dist_Attr<"Repeat", "repeat"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
-def Dist_RunsAttr : Dist_Attr<"Runs", "runs"> {
+def Dist_RunsAttr : Dist_Attr<"Segments", "segments"> {
   let summary = "The elements of a dim on each device of a group";
   let description = [{
     The positions 0 .. positions - 1 are cut into shards like the elements of a sharded dim (`pieceSizes`). The device with the positions
     [a, b) has the elements [a * step + first, (b - 1) * step + last).
 
-        #dist.runs<positions = 32>                                     // shards of 32 elements
-        #dist.runs<positions = 16, step = 2, first = -1, last = 2>     // three elements at each of 16 positions, with stride 2
+        #dist.segments<positions = 32>                                     // shards of 32 elements
+        #dist.segments<positions = 16, step = 2, first = -1, last = 2>     // three elements at each of 16 positions, with stride 2
 
     **Constraints:** (C1) positions and step >= 1; (C2) first < last; (C3) all numbers below 2^46, as sizes of tensors are.
   }];
@@ -239,8 +239,8 @@ def Dist_RunsAttr : Dist_Attr<"Runs", "runs"> {
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    // Returns the runs as a plain value.
-    ::ashlar::dist::Runs getRuns() const { return {getPositions(), {getStep(), getFirst(), getLast()}}; }
+    // Returns the segments as a plain value.
+    ::ashlar::dist::Segments getSegments() const { return {getPositions(), {getStep(), getFirst(), getLast()}}; }
   }];
 }
 

@@ -167,16 +167,16 @@ def Dist_BroadcastOp : Dist_CollectiveOp<"broadcast", "Broadcast", [SameOperands
 def Dist_HaloOp : Dist_CollectiveOp<"halo", "Halo", [Dist_Reorderable]> {
   let summary = "Every device gets the run of elements that it needs, from their devices";
   let description = [{
-    Dim `dim` has `size` elements. Each device of the group has the elements of its run of `from` and gets the elements of its run of `to`;
-    the runs of `from` do not overlap. Elements outside of the tensor are 0, as are elements that only padding of the positions would need.
+    Dim `dim` has `size` elements. Each device of the group has the elements of its segment of `from` and gets the elements of its segment of `to`;
+    the segments of `from` do not overlap. Elements outside of the tensor are 0, as are elements that only padding of the positions would need.
     A device receives only the elements that it lacks, straight from their device. Example: 8 rows over 2 devices, which each need one more
     at either side.
 
         %y = dist.halo %x dim = 0 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["sp"]
            : tensor<4x3xf32> -> tensor<6x3xf32>   // rows - 0 1 2 3 4 | 3 4 5 6 7 -
 
-    **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) `dim` within the rank; (C3) the runs of `from` are blocks
-    (first 0, last = step) and hold all elements; (C4) operand and result have the lengths of their runs in `dim` and are equal in the rest.
+    **Constraints:** (C1) at least one axis, all in the mesh, none twice; (C2) `dim` within the rank; (C3) the segments of `from` are blocks
+    (first 0, last = step) and hold all elements; (C4) operand and result have the lengths of their segments in `dim` and are equal in the rest.
   }];
   let arguments = (ins AnyStaticShapeTensor:$input, I64Attr:$dim, I64Attr:$size, Dist_RunsAttr:$from, Dist_RunsAttr:$to, Dist_AxesAttr:$axes,
                        OptionalAttr<Dist_CauseAttr>:$cause);

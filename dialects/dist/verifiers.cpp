@@ -219,15 +219,15 @@ LogicalResult HaloOp::verify() {
   if (failed(verifyGroup(*this, getAxes())) || failed(verifyDim(*this, "dim", dim, from))) {
     return failure();
   }
-  Runs held = getFrom().getRuns(), needed = getTo().getRuns();
+  Segments held = getFrom().getSegments(), needed = getTo().getSegments();
   if (!holdsAll(haloOf(*this))) { // C3
-    return emitOpError("has a dim of size ") << size << " in runs " << getFrom() << ", which are no blocks that hold all of it";
+    return emitOpError("has a dim of size ") << size << " in segments " << getFrom() << ", which are no blocks that hold all of it";
   }
   SmallVector<int64_t> sizes = axisSizes(*this), expected(from.getShape());
-  expected[dim] = runLength(sizes, needed);
-  if (from.getDimSize(dim) != runLength(sizes, held) || to != from.clone(expected)) { // C4
-    return emitOpError("takes ") << from << " to " << to << " but the runs of dim " << dim << " are " << runLength(sizes, held) << " and "
-                                 << expected[dim] << " elements long";
+  expected[dim] = segmentLength(sizes, needed);
+  if (from.getDimSize(dim) != segmentLength(sizes, held) || to != from.clone(expected)) { // C4
+    return emitOpError("takes ") << from << " to " << to << " but the segments of dim " << dim << " are " << segmentLength(sizes, held)
+                                 << " and " << expected[dim] << " elements long";
   }
   return success();
 }

@@ -231,9 +231,9 @@ LogicalResult CollectiveOp::verify() {
   if (getToken().value_or(1) < 1 || (getOverlap() && !getToken())) { // C3
     return emitOpError("is asynchronous and needs a positive token");
   }
-  size_t runs = getRuns().value_or(ArrayRef<int64_t>()).size(), expected = getKind() == CollectiveKind::Halo ? 9 : 0;
-  if (runs != expected) { // C4
-    return emitOpError("has ") << runs << " runs; " << stringifyCollectiveKind(getKind()) << " has " << expected;
+  size_t segments = getSegments().value_or(ArrayRef<int64_t>()).size(), expected = getKind() == CollectiveKind::Halo ? 9 : 0;
+  if (segments != expected) { // C4
+    return emitOpError("has ") << segments << " segments; " << stringifyCollectiveKind(getKind()) << " has " << expected;
   }
   return success();
 }

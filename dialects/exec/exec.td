@@ -312,8 +312,8 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
   let description = [{
     Semantics of ashlar_rt_collective_desc. It takes each of the sources to the target of the same place in the list; `split` and `concat`
     have one dim for each. `axes` are indices into the variant's mesh, major to minor. `pairs` of a permute are {source, target, source,
-    target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the sending device. `runs` of a halo are
-    the size of its dim, which is the split dim, and positions, step, first and last of the runs before and of the runs after. `cause`: the
+    target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the sending device. `segments` of a halo are
+    the size of its dim, which is the split dim, and positions, step, first and last of the segments before and after. `cause`: the
     #dist.ends that made it necessary; without it, the op itself, by its path. With `token` it is only started: it reads its sources and
     writes its targets until the exec.wait with that token; `overlap` is its predicted overlap.
 
@@ -322,17 +322,17 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
                                 over [0] reduction sum split 0, 0 concat 0, 0
 
     **Constraints:** (C1) at least one source, and a target and both dims for each; (C2) buffers of one element type; (C3) a token is
-    positive, and `overlap` goes with one; (C4) a halo, and nothing else, has 9 runs.
+    positive, and `overlap` goes with one; (C4) a halo, and nothing else, has 9 segments.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferArrayAttr:$sources, Exec_BufferArrayAttr:$targets, DenseI64ArrayAttr:$axes,
                        Exec_ReductionAttr:$reduction, DenseI64ArrayAttr:$split_dims, DenseI64ArrayAttr:$concat_dims,
-                       OptionalAttr<ArrayAttr>:$cause, OptionalAttr<DenseI64ArrayAttr>:$pairs, OptionalAttr<DenseI64ArrayAttr>:$runs,
+                       OptionalAttr<ArrayAttr>:$cause, OptionalAttr<DenseI64ArrayAttr>:$pairs, OptionalAttr<DenseI64ArrayAttr>:$segments,
                        DefaultValuedAttr<I64Attr, "0">:$root,
                        OptionalAttr<I64Attr>:$token, OptionalAttr<Exec_OverlapAttr>:$overlap);
   let assemblyFormat = [{
     `` $kind custom<Buffers>($sources) `to` custom<Buffers>($targets) `over` $axes `reduction` `` $reduction
     `split` custom<Numbers>($split_dims) `concat` custom<Numbers>($concat_dims) (`cause` $cause^)? (`pairs` $pairs^)?
-    (`runs` $runs^)? (`token` $token^)? attr-dict
+    (`segments` $segments^)? (`token` $token^)? attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -133,7 +133,7 @@ int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
   case CollectiveKind::Permute:
     return 1;
   case CollectiveKind::Halo:
-    llvm_unreachable("the messages of a halo follow from its runs");
+    llvm_unreachable("the messages of a halo follow from its segments");
   }
   llvm_unreachable("unknown collective");
 }

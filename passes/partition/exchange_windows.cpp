@@ -22,12 +22,12 @@ ArrayAttr causeOf(Operation *op) {
   return ArrayAttr::get(op->getContext(), dist::EndAttr::get(op->getContext(), dist::EndKind::Op, path, kind));
 }
 
-dist::RunsAttr toAttr(MLIRContext *context, const dist::Runs &runs) {
-  return dist::RunsAttr::get(context, runs.positions, runs.access.step, runs.access.first, runs.access.last);
+dist::SegmentsAttr toAttr(MLIRContext *context, const dist::Segments &segments) {
+  return dist::SegmentsAttr::get(context, segments.positions, segments.access.step, segments.access.first, segments.access.last);
 }
 
 Value emitHalo(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, const dist::SplitWindow &window, ArrayAttr cause) {
-  int64_t length = dist::runLength(dist::axisSizes(mesh, window.axes), window.halo->to);
+  int64_t length = dist::segmentLength(dist::axisSizes(mesh, window.axes), window.halo->to);
   MLIRContext *context = b.getContext();
   return dist::HaloOp::create(b, dist::withLength(typeOf(value), window.dim, length), value, b.getI64IntegerAttr(window.dim),
                               b.getI64IntegerAttr(window.halo->size), toAttr(context, window.halo->from), toAttr(context, window.halo->to),

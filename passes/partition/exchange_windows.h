@@ -13,10 +13,10 @@ namespace ashlar::partition {
 // Returns the windowed dims of an op that are split. Assumes global types, and layouts on the op and its operands.
 llvm::SmallVector<dist::SplitWindow> findWindows(dist::MeshAttr mesh, ShardingRuleOpInterface op);
 
-// Gives the op the runs of its operands instead of their shards. Assumes local operands.
+// Gives the op the segments of its operands instead of their shards. Assumes local operands.
 void exchangeOperands(dist::MeshAttr mesh, mlir::Operation *op, llvm::ArrayRef<dist::SplitWindow> windows);
 
-// Has the op compute on runs, and gives the users of its results their pieces. Assumes that results have local types, of pieces.
+// Has the op compute on segments, and gives the users of its results their pieces. Assumes that results have local types, of pieces.
 void exchangeResults(dist::MeshAttr mesh, mlir::Operation *op, llvm::ArrayRef<dist::SplitWindow> windows);
 
 } // namespace ashlar::partition

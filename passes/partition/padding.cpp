@@ -151,8 +151,8 @@ Value maskPadding(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, int
 
 RunStart emitRunStart(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, const dist::SplitWindow &window) {
   Value position = emitPieceStart(b, mesh, window.positions, window.axes);
-  Value element = emitPieceStart(b, mesh, window.runs.positions, window.axes, window.runs.access.step);
-  if (int64_t first = window.runs.access.first) {
+  Value element = emitPieceStart(b, mesh, window.segments.positions, window.axes, window.segments.access.step);
+  if (int64_t first = window.segments.access.first) {
     element = nn::AddOp::create(b, element, emitScalar(b, first));
   }
   return {position, element};

@@ -41,8 +41,8 @@ mlir::Value emitLocalNumbers(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr
 // Returns where a device's part of a windowed dim begins.
 RunStart emitRunStart(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, const dist::SplitWindow &window);
 
-// Returns a device's runs of a constant with the equal elements of `splat`, along windowed dims: 0 outside of the tensor. `splat` has the
-// type of a shard.
+// Returns a device's segments of a constant with the equal elements of `splat`, along windowed dims: 0 outside of the tensor. `splat` has
+// the type of a shard.
 mlir::Value emitRunOf(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, mlir::DenseElementsAttr splat,
                       llvm::ArrayRef<dist::SplitWindow> windows);
 

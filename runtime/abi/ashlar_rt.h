@@ -207,13 +207,13 @@ typedef struct {
 // for a full piece.
 typedef struct {
   int64_t positions, step, first, last;
-} ashlar_rt_runs;
+} ashlar_rt_segments;
 
-// A halo along a dim of `size` elements: each device has its run of `from`, without overlaps, and gets its run of `to`. Elements outside of
-// the tensor, and elements that no position needs, are 0.
+// A halo along a dim of `size` elements: each device has its segment of `from`, without overlaps, and gets its segment of `to`. Elements
+// outside of the tensor, and elements that no position needs, are 0.
 typedef struct {
   int64_t size;
-  ashlar_rt_runs from, to;
+  ashlar_rt_segments from, to;
   const uint32_t *axis_sizes; // of the axes of the collective
 } ashlar_rt_halo;
 

@@ -5,7 +5,7 @@
 #include "runtime/comm/view.h"
 
 #include "runtime/base/dtype.h"
-#include "runtime/comm/runs.h"
+#include "runtime/comm/segments.h"
 
 #include <algorithm>
 #include <cstring>
@@ -134,17 +134,17 @@ Status CollectiveShape::placeRuns() {
     return internal("halo: a group of {} and split dim {} of rank {}, but its axes make groups of {}", this->members, tensor->split_dim,
                     tensor->rank, desc->halo != nullptr ? members : 0);
   }
-  const int64_t held = runLength(*desc->halo, desc->num_axes, desc->halo->from), given = inDims[tensor->split_dim];
+  const int64_t held = segmentLength(*desc->halo, desc->num_axes, desc->halo->from), given = inDims[tensor->split_dim];
   if (given != held) {
-    return internal("halo: dim {} has {} elements, but its runs are {} long", tensor->split_dim, given, held);
+    return internal("halo: dim {} has {} elements, but its segments are {} long", tensor->split_dim, given, held);
   }
-  outDims[tensor->split_dim] = runLength(*desc->halo, desc->num_axes, desc->halo->to);
+  outDims[tensor->split_dim] = segmentLength(*desc->halo, desc->num_axes, desc->halo->to);
   return Status();
 }
 
 std::vector<View> CollectiveShape::zeroed(int target) const {
   if (desc->kind == ASHLAR_RT_HALO) {
-    const Run needed = runAt(*desc->halo, desc->num_axes, desc->halo->to, target);
+    const Segment needed = segmentAt(*desc->halo, desc->num_axes, desc->halo->to, target);
     const int64_t length = outDims[tensor->split_dim];
     if (needed.end <= needed.begin) {
       return {run(outDims, 0, length)};
@@ -183,8 +183,8 @@ View CollectiveShape::run(const std::vector<int64_t> &dims, int64_t begin, int64
 }
 
 bool CollectiveShape::haloMovement(int source, int target, Movement &result) const {
-  const Run held = runAt(*desc->halo, desc->num_axes, desc->halo->from, source);
-  const Run needed = runAt(*desc->halo, desc->num_axes, desc->halo->to, target);
+  const Segment held = segmentAt(*desc->halo, desc->num_axes, desc->halo->from, source);
+  const Segment needed = segmentAt(*desc->halo, desc->num_axes, desc->halo->to, target);
   const int64_t begin = std::max(held.begin, needed.begin), count = std::min(held.end, needed.end) - begin;
   if (count <= 0) {
     return false;

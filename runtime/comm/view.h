@@ -78,7 +78,7 @@ private:
   // The transfer of a halo.
   bool haloMovement(int source, int target, Movement &result) const;
 
-  // Checks the runs of a halo and computes the dims of `out`.
+  // Checks the segments of a halo and computes the dims of `out`.
   Status placeRuns();
 
   // Piece `index` of `pieces` along `dim` of a tensor whose dims are `shape`.

@@ -83,17 +83,17 @@ std::vector<std::vector<int64_t>> cutPositions(int64_t positions, const std::vec
 }
 
 // The elements of a dim in the buffer of each member, one after the other; -1 for what no position needs or is outside of the tensor.
-std::vector<std::vector<int64_t>> elementsOf(const ashlar_rt_halo &halo, const ashlar_rt_runs &runs,
+std::vector<std::vector<int64_t>> elementsOf(const ashlar_rt_halo &halo, const ashlar_rt_segments &segments,
                                              const std::vector<uint32_t> &axisSizes) {
   std::vector<std::vector<int64_t>> all;
-  for (const std::vector<int64_t> &positions : cutPositions(runs.positions, axisSizes)) {
-    std::vector<int64_t> elements((positions.size() - 1) * static_cast<size_t>(runs.step) + static_cast<size_t>(runs.last - runs.first),
-                                  -1);
-    const int64_t start = positions[0] * runs.step + runs.first;
+  for (const std::vector<int64_t> &positions : cutPositions(segments.positions, axisSizes)) {
+    std::vector<int64_t> elements(
+        (positions.size() - 1) * static_cast<size_t>(segments.step) + static_cast<size_t>(segments.last - segments.first), -1);
+    const int64_t start = positions[0] * segments.step + segments.first;
     const int64_t last = *std::max_element(positions.begin(), positions.end());
     for (int64_t i = 0; i < static_cast<int64_t>(elements.size()) && last >= 0; ++i) {
       const int64_t element = start + i;
-      bool isNeeded = element >= 0 && element < halo.size && element < last * runs.step + runs.last;
+      bool isNeeded = element >= 0 && element < halo.size && element < last * segments.step + segments.last;
       elements[static_cast<size_t>(i)] = isNeeded ? element : -1;
     }
     all.push_back(elements);
@@ -504,7 +504,9 @@ void CollectiveProgram::drawRuns(std::mt19937 &random, int64_t largest, Collecti
     halo.to = {1 + below(halo.size), 1 + below(3), below(7) - 4, 0};
     halo.to.last = halo.to.first + 1 + below(6);
   }
-  auto lengthOf = [&](const ashlar_rt_runs &runs) { return static_cast<int64_t>(elementsOf(halo, runs, one.axisSizes)[0].size()); };
+  auto lengthOf = [&](const ashlar_rt_segments &segments) {
+    return static_cast<int64_t>(elementsOf(halo, segments, one.axisSizes)[0].size());
+  };
   one.inShape[one.tensor.split_dim] = lengthOf(halo.from);
   one.outShape = one.inShape;
   one.outShape[one.tensor.split_dim] = lengthOf(halo.to);

@@ -234,7 +234,7 @@ private:
     return add(key, std::move(op), type, axes).front();
   }
 
-  // Returns true for a constant of equal elements, or runs of one.
+  // Returns true for a constant of equal elements, or segments of one.
   bool isKnown(unsigned value) const {
     std::optional<unsigned> maker = local.makers[value];
     auto isRun = [&](const LocalOp &op) { return !op.op && !op.kind && !paddedOf.contains(op.results.front()); };
@@ -244,19 +244,19 @@ private:
     return maker && local.ops[*maker].op && splatOf(local.ops[*maker].op);
   }
 
-  // Adds the exchange of runs along a windowed dim; one that is known to every device makes its own.
+  // Adds the exchange of segments along a windowed dim; one that is known to every device makes its own.
   unsigned addHalo(const dist::SplitWindow &window, unsigned input, bool isKnown) {
     const dist::Halo &halo = *window.halo;
     SmallVector<int64_t> numbers = {window.dim, halo.size};
-    for (const dist::Runs &runs : {halo.from, halo.to}) {
-      numbers.append({runs.positions, runs.access.step, runs.access.first, runs.access.last});
+    for (const dist::Segments &segments : {halo.from, halo.to}) {
+      numbers.append({segments.positions, segments.access.step, segments.access.first, segments.access.last});
     }
     MLIRContext *context = mesh.getContext();
     Key key{nullptr,
             DenseI64ArrayAttr::get(context, numbers).getAsOpaquePointer(),
             {input},
             {dist::toAttr(context, window.axes).getAsOpaquePointer()}};
-    int64_t length = dist::runLength(dist::axisSizes(mesh, window.axes), halo.to);
+    int64_t length = dist::segmentLength(dist::axisSizes(mesh, window.axes), halo.to);
     LocalOp op;
     op.operands = {input};
     if (!isKnown) {

@@ -144,11 +144,11 @@ private:
         given[concat] *= members;
       }
       if (op.getKind() == CollectiveKind::Halo) {
-        dist::Halo halo = dist::haloOf(*op.getRuns());
+        dist::Halo halo = dist::haloOf(*op.getSegments());
         SmallVector<int64_t> group = llvm::map_to_vector(op.getAxes(), [&](int64_t axis) { return sizes[axis]; });
-        hasDims = split >= 0 && split < rank && dist::holdsAll(halo) && given[split] == dist::runLength(group, halo.from);
+        hasDims = split >= 0 && split < rank && dist::holdsAll(halo) && given[split] == dist::segmentLength(group, halo.from);
         if (hasDims) {
-          given[split] = dist::runLength(group, halo.to);
+          given[split] = dist::segmentLength(group, halo.to);
         }
       }
       if (hasDims && scatters) { // compared without division
@@ -171,8 +171,8 @@ private:
     out << stringifyCollectiveKind(op.getKind()) << " " << stringifyReduction(op.getReduction()) << " over " << listText(op.getAxes())
         << " split " << listText(op.getSplitDims()) << " concat " << listText(op.getConcatDims()) << " root " << op.getRoot() << " pairs "
         << listText(op.getPairs().value_or(ArrayRef<int64_t>()));
-    if (op.getRuns()) {
-      out << " runs " << listText(*op.getRuns());
+    if (op.getSegments()) {
+      out << " segments " << listText(*op.getSegments());
     }
     for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
       out << " " << source.getType();

@@ -58,7 +58,7 @@ private:
         .Case([&](dist::BroadcastOp op) { return emitCollective(instruction, op, zerosFor(op), zerosFor(op), {}, op.getRoot()); })
         .Case([&](dist::HaloOp op) {
           int64_t dim = op.getDim();
-          return emitCollective(instruction, op, dim, zerosFor(op), {}, /*root=*/0, runsOf(dist::haloOf(op)));
+          return emitCollective(instruction, op, dim, zerosFor(op), {}, /*root=*/0, segmentsOf(dist::haloOf(op)));
         })
         .Case([&](dist::CollectiveOpInterface op) { return emitCollective(instruction, op, zerosFor(op), zerosFor(op)); })
         .Case([&](dist::SliceOp op) {
@@ -122,10 +122,10 @@ private:
   }
 
   // Returns the numbers of a halo as exec.collective has them.
-  DenseI64ArrayAttr runsOf(const dist::Halo &halo) {
+  DenseI64ArrayAttr segmentsOf(const dist::Halo &halo) {
     SmallVector<int64_t> numbers = {halo.size};
-    for (const dist::Runs &runs : {halo.from, halo.to}) {
-      numbers.append({runs.positions, runs.access.step, runs.access.first, runs.access.last});
+    for (const dist::Segments &segments : {halo.from, halo.to}) {
+      numbers.append({segments.positions, segments.access.step, segments.access.first, segments.access.last});
     }
     return builder.getDenseI64ArrayAttr(numbers);
   }
@@ -134,15 +134,16 @@ private:
   static SmallVector<int64_t> zerosFor(Operation *op) { return SmallVector<int64_t>(op->getNumOperands(), 0); }
 
   LogicalResult emitCollective(const Instruction &instruction, dist::CollectiveOpInterface op, ArrayRef<int64_t> splitDims,
-                               ArrayRef<int64_t> concatDims, DenseI64ArrayAttr pairs = {}, int64_t root = 0, DenseI64ArrayAttr runs = {}) {
+                               ArrayRef<int64_t> concatDims, DenseI64ArrayAttr pairs = {}, int64_t root = 0,
+                               DenseI64ArrayAttr segments = {}) {
     Reduction reduction = op.getReductionKind().value_or(Reduction::Sum);
     return emitCollective(instruction, op.getCollectiveKind(), op.getAxes(), reduction, splitDims, concatDims, op.getCauseAttr(), pairs,
-                          root, runs);
+                          root, segments);
   }
 
   LogicalResult emitCollective(const Instruction &instruction, CollectiveKind kind, ArrayAttr axes, Reduction reduction,
                                ArrayRef<int64_t> splitDims, ArrayRef<int64_t> concatDims, ArrayAttr cause, DenseI64ArrayAttr pairs = {},
-                               int64_t root = 0, DenseI64ArrayAttr runs = {}) {
+                               int64_t root = 0, DenseI64ArrayAttr segments = {}) {
     SmallVector<Attribute> sources, targets;
     for (unsigned i = 0; i < instruction.operands.size(); ++i) {
       sources.push_back(source(instruction, i));
@@ -169,7 +170,7 @@ private:
       token = builder.getI64IntegerAttr(number);
     }
     exec::CollectiveOp::create(builder, instruction.loc, kind, builder.getArrayAttr(sources), builder.getArrayAttr(targets), indices,
-                               reduction, splitDims, concatDims, cause, pairs, runs, root, token, overlap);
+                               reduction, splitDims, concatDims, cause, pairs, segments, root, token, overlap);
     return success();
   }
 

@@ -298,7 +298,7 @@ private:
       } else if (op.getKind() == CollectiveKind::AllToAll) { // sent and received bytes; a piece begins on a boundary of its own
         bytes += aligned(source) + aligned(target) + 2 * members * rt::kDeviceAlignment;
       } else if (op.getKind() == CollectiveKind::Halo && !isDense(source, split)) {
-        dist::HaloTraffic traffic = dist::haloTraffic(sizesOf(op.getAxes()), dist::haloOf(*op.getRuns()));
+        dist::HaloTraffic traffic = dist::haloTraffic(sizesOf(op.getAxes()), dist::haloOf(*op.getSegments()));
         uint64_t element = byteSize(source.getType()) / source.getType().getDimSize(split);
         bytes += (traffic.mostSent + traffic.mostReceived) * element + 2 * traffic.mostMessages * rt::kDeviceAlignment;
       }

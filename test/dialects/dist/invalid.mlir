@@ -327,7 +327,7 @@ func.func @halo_c2(%x: tensor<4xf32>) {
 
 dist.mesh @mesh <["dp" = 2]>
 func.func @halo_c3_overlap(%x: tensor<4xf32>) {
-  // expected-error@+1 {{has a dim of size 8 in runs #dist.runs<positions = 8, last = 2>, which are no blocks that hold all of it}}
+  // expected-error@+1 {{has a dim of size 8 in segments #dist.segments<positions = 8, last = 2>, which are no blocks that hold all of it}}
   dist.halo %x dim = 0 size = 8 from <positions = 8, last = 2> to <positions = 8> over ["dp"] : tensor<4xf32> -> tensor<4xf32>
   return
 }
@@ -336,7 +336,7 @@ func.func @halo_c3_overlap(%x: tensor<4xf32>) {
 
 dist.mesh @mesh <["dp" = 2]>
 func.func @halo_c3_short(%x: tensor<4xf32>) {
-  // expected-error@+1 {{has a dim of size 9 in runs #dist.runs<positions = 8>, which are no blocks that hold all of it}}
+  // expected-error@+1 {{has a dim of size 9 in segments #dist.segments<positions = 8>, which are no blocks that hold all of it}}
   dist.halo %x dim = 0 size = 9 from <positions = 8> to <positions = 8> over ["dp"] : tensor<4xf32> -> tensor<4xf32>
   return
 }
@@ -345,7 +345,7 @@ func.func @halo_c3_short(%x: tensor<4xf32>) {
 
 dist.mesh @mesh <["dp" = 2]>
 func.func @halo_c4_operand(%x: tensor<5xf32>) {
-  // expected-error@+1 {{takes 'tensor<5xf32>' to 'tensor<4xf32>' but the runs of dim 0 are 4 and 4 elements long}}
+  // expected-error@+1 {{takes 'tensor<5xf32>' to 'tensor<4xf32>' but the segments of dim 0 are 4 and 4 elements long}}
   dist.halo %x dim = 0 size = 8 from <positions = 8> to <positions = 8> over ["dp"] : tensor<5xf32> -> tensor<4xf32>
   return
 }
@@ -354,25 +354,25 @@ func.func @halo_c4_operand(%x: tensor<5xf32>) {
 
 dist.mesh @mesh <["dp" = 2]>
 func.func @halo_c4_result(%x: tensor<4xf32>) {
-  // expected-error@+1 {{takes 'tensor<4xf32>' to 'tensor<5xf32>' but the runs of dim 0 are 4 and 6 elements long}}
+  // expected-error@+1 {{takes 'tensor<4xf32>' to 'tensor<5xf32>' but the segments of dim 0 are 4 and 6 elements long}}
   dist.halo %x dim = 0 size = 8 from <positions = 8> to <positions = 8, first = -1, last = 2> over ["dp"] : tensor<4xf32> -> tensor<5xf32>
   return
 }
 
 // -----
 
-// expected-error@+1 {{runs of 0 positions, step 1, first 0 and last 1: positions and step must be at least 1, and first below last}}
-func.func private @runs_c1() attributes {test.runs = #dist.runs<positions = 0>}
+// expected-error@+1 {{segments of 0 positions, step 1, first 0 and last 1: positions and step must be at least 1, and first below last}}
+func.func private @segments_c1() attributes {test.segments = #dist.segments<positions = 0>}
 
 // -----
 
-// expected-error@+1 {{runs of 4 positions, step 1, first 1 and last 1: positions and step must be at least 1, and first below last}}
-func.func private @runs_c2() attributes {test.runs = #dist.runs<positions = 4, first = 1>}
+// expected-error@+1 {{segments of 4 positions, step 1, first 1 and last 1: positions and step must be at least 1, and first below last}}
+func.func private @segments_c2() attributes {test.segments = #dist.segments<positions = 4, first = 1>}
 
 // -----
 
-// expected-error@+1 {{runs of 4 positions, step 1, first -70368744177664 and last 1: numbers must be below 70368744177664}}
-func.func private @runs_c3() attributes {test.runs = #dist.runs<positions = 4, first = -70368744177664>}
+// expected-error@+1 {{segments of 4 positions, step 1, first -70368744177664 and last 1: numbers must be below 70368744177664}}
+func.func private @segments_c3() attributes {test.segments = #dist.segments<positions = 4, first = -70368744177664>}
 
 // -----
 

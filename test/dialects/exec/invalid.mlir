@@ -219,7 +219,7 @@ exec.variant @collective_c3_overlap arena 256 attributes {axis_names = ["dp"], a
 exec.variant @collective_c4 arena 256 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
                                       devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
-    // expected-error@+1 {{has 0 runs; halo has 9}}
+    // expected-error@+1 {{has 0 segments; halo has 9}}
     exec.collective halo <arena, 0, memref<4xf32>> to <arena, 64, memref<4xf32>> over [0] reduction sum split 0 concat 0
   }
 }

@@ -66,8 +66,8 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">]
     // CHECK: exec.collective all_gather <arena, 64, memref<8xf32>>, <arena, 128, memref<2xf32>> to <arena, 256, memref<16xf32>>, <arena, 320, memref<4xf32>> over [0] reduction sum split 0, 0 concat 0, 0
     exec.collective all_gather <arena, 64, memref<8xf32>>, <arena, 128, memref<2xf32>> to <arena, 256, memref<16xf32>>, <arena, 320, memref<4xf32>> over [0] reduction sum split 0, 0 concat 0, 0
-    // CHECK: exec.collective halo <arena, 64, memref<8xf32>> to <arena, 128, memref<10xf32>> over [0] reduction sum split 0 concat 0 runs [16, 16, 1, 0, 1, 16, 1, -1, 2]
-    exec.collective halo <arena, 64, memref<8xf32>> to <arena, 128, memref<10xf32>> over [0] reduction sum split 0 concat 0 runs [16, 16, 1, 0, 1, 16, 1, -1, 2]
+    // CHECK: exec.collective halo <arena, 64, memref<8xf32>> to <arena, 128, memref<10xf32>> over [0] reduction sum split 0 concat 0 segments [16, 16, 1, 0, 1, 16, 1, -1, 2]
+    exec.collective halo <arena, 64, memref<8xf32>> to <arena, 128, memref<10xf32>> over [0] reduction sum split 0 concat 0 segments [16, 16, 1, 0, 1, 16, 1, -1, 2]
     // CHECK: exec.collective all_reduce {{.*}} split 0 concat 0 token 3 {overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>}
     exec.collective all_reduce <arena, 64, memref<8xf32>> to <arena, 64, memref<8xf32>> over [0] reduction sum split 0 concat 0 token 3 {overlap = #exec.overlap<duration_ns = 2, hidden_ns = 1>}
     // CHECK: exec.wait 3

@@ -332,9 +332,9 @@ exec.variant @verify_exec_c11_halo arena 1024 attributes {axis_names = ["a", "b"
                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
   exec.program @p inputs [@x] outputs [] {
-    exec.collective halo <arena, 64, memref<6x4xf32>> to <arena, 192, memref<8x4xf32>> over [0] reduction sum split 0 concat 0 runs [12, 12, 1, 0, 1, 12, 1, -1, 2]
+    exec.collective halo <arena, 64, memref<6x4xf32>> to <arena, 192, memref<8x4xf32>> over [0] reduction sum split 0 concat 0 segments [12, 12, 1, 0, 1, 12, 1, -1, 2]
     // expected-error@+1 {{takes 'memref<6x4xf32>' to 'memref<7x4xf32>', split 0 concat 0, which is no halo of 2 devices}}
-    exec.collective halo <arena, 64, memref<6x4xf32>> to <arena, 384, memref<7x4xf32>> over [0] reduction sum split 0 concat 0 runs [12, 12, 1, 0, 1, 12, 1, -1, 2]
+    exec.collective halo <arena, 64, memref<6x4xf32>> to <arena, 384, memref<7x4xf32>> over [0] reduction sum split 0 concat 0 segments [12, 12, 1, 0, 1, 12, 1, -1, 2]
   }
 }
 
@@ -345,7 +345,7 @@ exec.variant @verify_exec_c11_halo_held arena 1024 attributes {axis_names = ["a"
   exec.tensor @x input <arena, 64, memref<6x4xf32>> global [6, 4] splits [array<i64>, array<i64>]
   exec.program @p inputs [@x] outputs [] {
     // expected-error@+1 {{takes 'memref<6x4xf32>' to 'memref<8x4xf32>', split 0 concat 0, which is no halo of 2 devices}}
-    exec.collective halo <arena, 64, memref<6x4xf32>> to <arena, 192, memref<8x4xf32>> over [0] reduction sum split 0 concat 0 runs [12, 5, 2, 0, 2, 12, 1, -1, 2]
+    exec.collective halo <arena, 64, memref<6x4xf32>> to <arena, 192, memref<8x4xf32>> over [0] reduction sum split 0 concat 0 segments [12, 5, 2, 0, 2, 12, 1, -1, 2]
   }
 }
 

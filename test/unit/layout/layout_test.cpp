@@ -220,12 +220,12 @@ TEST_CASE("halo: devices have pieces and get what their positions need", "[colle
   // 11 rows over 2 devices are 0 .. 5 | 6 .. 10 -. Windows of 3 with stride 2, one row of padding in front: 6 positions, 0 1 2 | 3 4 5,
   // which need the rows -1 .. 5 | 5 .. 11. So device 0 sends its last row, and nobody else anything.
   const dist::Halo strided{11, {11, {}}, {6, {2, -1, 2}}};
-  auto isRun = [](const dist::Run &run, int64_t start, int64_t begin, int64_t end) {
+  auto isSegment = [](const dist::Segment &run, int64_t start, int64_t begin, int64_t end) {
     return run.start == start && run.begin == begin && run.end == end;
   };
-  CHECK((isRun(dist::runAt({2}, 11, strided.from, 0), 0, 0, 6) && isRun(dist::runAt({2}, 11, strided.from, 1), 6, 6, 11)));
-  CHECK((isRun(dist::runAt({2}, 11, strided.to, 0), -1, 0, 6) && isRun(dist::runAt({2}, 11, strided.to, 1), 5, 5, 11)));
-  CHECK((dist::runLength({2}, strided.from) == 6 && dist::runLength({2}, strided.to) == 7));
+  CHECK((isSegment(dist::segmentAt({2}, 11, strided.from, 0), 0, 0, 6) && isSegment(dist::segmentAt({2}, 11, strided.from, 1), 6, 6, 11)));
+  CHECK((isSegment(dist::segmentAt({2}, 11, strided.to, 0), -1, 0, 6) && isSegment(dist::segmentAt({2}, 11, strided.to, 1), 5, 5, 11)));
+  CHECK((dist::segmentLength({2}, strided.from) == 6 && dist::segmentLength({2}, strided.to) == 7));
   dist::HaloTraffic traffic = dist::haloTraffic({2}, strided);
   CHECK((traffic.mostSent == 1 && traffic.mostReceived == 1 && traffic.mostMessages == 1 && traffic.total == 1));
 
@@ -239,13 +239,14 @@ TEST_CASE("halo: devices have pieces and get what their positions need", "[colle
 
   // 4 rows cut in 2, then in 3: 0 | 1 | - and 2 | 3 | -. Devices with nothing but padding need nothing.
   traffic = dist::haloTraffic({2, 3}, {4, {4, {}}, {4, {1, -1, 2}}});
-  CHECK((isRun(dist::runAt({2, 3}, 4, {4, {1, -1, 2}}, 3), 1, 1, 4) && traffic.total == 1 + 2 + 2 + 1 && traffic.mostMessages == 2));
+  CHECK(
+      (isSegment(dist::segmentAt({2, 3}, 4, {4, {1, -1, 2}}, 3), 1, 1, 4) && traffic.total == 1 + 2 + 2 + 1 && traffic.mostMessages == 2));
 
   // Blocks of 2 made of 13 positions, 7 and 6 a device, become pieces of 13: device 1 lacks the row that device 0 made last.
   std::optional<dist::Halo> blocks = dist::haloOfResult({2}, 26, 13, 2);
   REQUIRE(blocks);
   traffic = dist::haloTraffic({2}, *blocks);
-  CHECK((dist::runLength({2}, blocks->from) == 14 && dist::runLength({2}, blocks->to) == 13 && traffic.total == 1));
+  CHECK((dist::segmentLength({2}, blocks->from) == 14 && dist::segmentLength({2}, blocks->to) == 13 && traffic.total == 1));
 
   // Where pieces are what is needed there is none: windows of one element with stride 2 along an even dim.
   CHECK(!dist::haloOfOperand({2}, 8, 4, {2, 0, 1}));
@@ -254,23 +255,24 @@ TEST_CASE("halo: devices have pieces and get what their positions need", "[colle
   CHECK(dist::haloOfOperand({2}, 7, 4, {2, 0, 2})); // the last element is padding, so zero
 }
 
-TEST_CASE("halo: runs hold what positions read at steps that are not equal", "[collective]") {
-  auto isRuns = [](const dist::Runs &runs, int64_t positions, int64_t step, int64_t first, int64_t last) {
-    return runs.positions == positions && runs.access.step == step && runs.access.first == first && runs.access.last == last;
+TEST_CASE("halo: segments hold what positions read at steps that are not equal", "[collective]") {
+  auto isRuns = [](const dist::Segments &segments, int64_t positions, int64_t step, int64_t first, int64_t last) {
+    return segments.positions == positions && segments.access.step == step && segments.access.first == first &&
+           segments.access.last == last;
   };
   // Twice as many positions, each between two elements: 0 .. 3 read [0, 3) and 4 .. 7 read [1, 4).
   const SmallVector<ElementRange> doubled{{0, 1}, {0, 2}, {0, 2}, {1, 3}, {1, 3}, {2, 4}, {2, 4}, {3, 4}};
-  CHECK(isRuns(dist::runsOfRanges({2}, doubled), 2, 1, 0, 3));
+  CHECK(isRuns(dist::segmentsOfRanges({2}, doubled), 2, 1, 0, 3));
   // Over 4 devices they read from 0, 0, 1 and 2 on, up to 2, 3, 4 and 4.
-  CHECK(isRuns(dist::runsOfRanges({4}, doubled), 4, 1, -1, 2));
-  CHECK(isRuns(dist::runsOfRanges({2, 2}, doubled), 4, 1, -1, 2));
+  CHECK(isRuns(dist::segmentsOfRanges({4}, doubled), 4, 1, -1, 2));
+  CHECK(isRuns(dist::segmentsOfRanges({2, 2}, doubled), 4, 1, -1, 2));
   // 5 positions over 4 devices are 2, 2, 1 and none; one that reads nothing needs nothing.
-  CHECK(isRuns(dist::runsOfRanges({4}, SmallVector<ElementRange>{{0, 1}, {2, 3}, {4, 5}, {9, 0}, {8, 9}}), 4, 4, 0, 3));
-  CHECK(isRuns(dist::runsOfRanges({2}, SmallVector<ElementRange>{{9, 0}, {9, 0}}), 2, 1, 0, 1));
+  CHECK(isRuns(dist::segmentsOfRanges({4}, SmallVector<ElementRange>{{0, 1}, {2, 3}, {4, 5}, {9, 0}, {8, 9}}), 4, 4, 0, 3));
+  CHECK(isRuns(dist::segmentsOfRanges({2}, SmallVector<ElementRange>{{9, 0}, {9, 0}}), 2, 1, 0, 1));
   // A run is as long as that of the device which reads most.
-  CHECK(isRuns(dist::runsOfRanges({2}, SmallVector<ElementRange>{{0, 1}, {1, 2}, {2, 3}, {2, 6}}), 2, 2, 0, 4));
+  CHECK(isRuns(dist::segmentsOfRanges({2}, SmallVector<ElementRange>{{0, 1}, {1, 2}, {2, 3}, {2, 6}}), 2, 2, 0, 4));
   // A dim that is turned round: each device reads the other end.
-  CHECK(isRuns(dist::runsOfRanges({2}, SmallVector<ElementRange>{{3, 4}, {2, 3}, {1, 2}, {0, 1}}), 2, 1, -1, 4));
+  CHECK(isRuns(dist::segmentsOfRanges({2}, SmallVector<ElementRange>{{3, 4}, {2, 3}, {1, 2}, {0, 1}}), 2, 1, -1, 4));
 }
 
 TEST_CASE("collective: an op goes by the worst link of its axes", "[collective]") {

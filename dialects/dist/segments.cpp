@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs along split dims, and what devices send each other for them.
+// Segments along split dims, and what devices send each other for them.
 
-#include "dialects/dist/runs.h"
+#include "dialects/dist/segments.h"
 
 #include "dialects/dist/dist.h"
 
@@ -40,22 +40,22 @@ bool haveEqualPieces(ArrayRef<int64_t> axisSizes, int64_t size, int64_t position
 
 } // namespace
 
-Run runAt(ArrayRef<int64_t> axisSizes, int64_t size, const Runs &runs, int64_t coordinate) {
+Segment segmentAt(ArrayRef<int64_t> axisSizes, int64_t size, const Segments &segments, int64_t coordinate) {
   int64_t piece;
-  auto [start, end] = positionsAt(axisSizes, runs.positions, coordinate, piece);
-  const Access &access = runs.access;
-  Run run{start * access.step + access.first, 0, 0};
+  auto [start, end] = positionsAt(axisSizes, segments.positions, coordinate, piece);
+  const Access &access = segments.access;
+  Segment segment{start * access.step + access.first, 0, 0};
   if (start < end) {
-    run.begin = std::max<int64_t>(0, run.start);
-    run.end = std::min(size, (end - 1) * access.step + access.last);
+    segment.begin = std::max<int64_t>(0, segment.start);
+    segment.end = std::min(size, (end - 1) * access.step + access.last);
   }
-  return run;
+  return segment;
 }
 
-int64_t runLength(ArrayRef<int64_t> axisSizes, const Runs &runs) {
+int64_t segmentLength(ArrayRef<int64_t> axisSizes, const Segments &segments) {
   int64_t piece;
-  positionsAt(axisSizes, runs.positions, /*coordinate=*/0, piece);
-  return (piece - 1) * runs.access.step + runs.access.last - runs.access.first;
+  positionsAt(axisSizes, segments.positions, /*coordinate=*/0, piece);
+  return (piece - 1) * segments.access.step + segments.access.last - segments.access.first;
 }
 
 bool holdsAll(const Halo &halo) {
@@ -66,23 +66,23 @@ bool holdsAll(const Halo &halo) {
 // Those that have elements have them in the order of their coordinates, so the ones that a device needs stand in a row.
 HaloTraffic haloTraffic(ArrayRef<int64_t> axisSizes, const Halo &halo) {
   int64_t members = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
-  SmallVector<Run> held;
+  SmallVector<Segment> held;
   SmallVector<int64_t> holders, sent(members, 0), messages(members, 0);
   for (int64_t member = 0; member < members; ++member) {
-    Run run = runAt(axisSizes, halo.size, halo.from, member);
-    if (run.begin < run.end) {
-      held.push_back(run);
+    Segment segment = segmentAt(axisSizes, halo.size, halo.from, member);
+    if (segment.begin < segment.end) {
+      held.push_back(segment);
       holders.push_back(member);
     }
   }
   HaloTraffic traffic;
   for (int64_t member = 0; member < members; ++member) {
-    Run needed = runAt(axisSizes, halo.size, halo.to, member);
+    Segment needed = segmentAt(axisSizes, halo.size, halo.to, member);
     int64_t received = 0, senders = 0;
-    const Run *first = llvm::partition_point(held, [&](const Run &run) { return run.end <= needed.begin; });
-    for (const Run *run = first; run != held.end() && run->begin < needed.end; ++run) {
-      int64_t source = holders[run - held.begin()];
-      int64_t elements = std::min(run->end, needed.end) - std::max(run->begin, needed.begin);
+    const Segment *first = llvm::partition_point(held, [&](const Segment &segment) { return segment.end <= needed.begin; });
+    for (const Segment *segment = first; segment != held.end() && segment->begin < needed.end; ++segment) {
+      int64_t source = holders[segment - held.begin()];
+      int64_t elements = std::min(segment->end, needed.end) - std::max(segment->begin, needed.begin);
       if (source == member || elements <= 0) {
         continue;
       }
@@ -121,7 +121,7 @@ std::optional<Halo> haloOfResult(ArrayRef<int64_t> axisSizes, int64_t size, int6
              : std::optional(Halo{size, {positions, {step, 0, step}}, {size, {}}});
 }
 
-Runs runsOfRanges(ArrayRef<int64_t> axisSizes, ArrayRef<ElementRange> ranges) {
+Segments segmentsOfRanges(ArrayRef<int64_t> axisSizes, ArrayRef<ElementRange> ranges) {
   int64_t members = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>()), piece;
   SmallVector<std::pair<int64_t, ElementRange>> needed; // by the devices that read something
   for (int64_t member = 0; member < members; ++member) {
@@ -136,27 +136,28 @@ Runs runsOfRanges(ArrayRef<int64_t> axisSizes, ArrayRef<ElementRange> ranges) {
       needed.push_back({member, all});
     }
   }
-  Runs runs{members, {}};
+  Segments segments{members, {}};
   if (needed.empty()) {
-    return runs;
+    return segments;
   }
   auto [firstMember, first] = needed.front();
   auto [lastMember, last] = needed.back();
   if (first.begin < last.begin) { // else, as in a dim that is turned round, each device reads most of it anyway
-    runs.access.step = std::max<int64_t>(1, llvm::divideNearest(last.begin - first.begin, lastMember - firstMember));
+    segments.access.step = std::max<int64_t>(1, llvm::divideNearest(last.begin - first.begin, lastMember - firstMember));
   }
-  runs.access.first = std::numeric_limits<int64_t>::max(), runs.access.last = std::numeric_limits<int64_t>::min();
+  segments.access.first = std::numeric_limits<int64_t>::max(), segments.access.last = std::numeric_limits<int64_t>::min();
   for (auto [member, range] : needed) {
-    runs.access.first = std::min(runs.access.first, range.begin - member * runs.access.step);
-    runs.access.last = std::max(runs.access.last, range.end - member * runs.access.step);
+    segments.access.first = std::min(segments.access.first, range.begin - member * segments.access.step);
+    segments.access.last = std::max(segments.access.last, range.end - member * segments.access.step);
   }
-  return runs;
+  return segments;
 }
 
-// Where an op reads the piece as it is, its run is as long as the piece.
+// Where an op reads the piece as it is, its segment is as long as the piece.
 int64_t SplitWindow::length(MeshAttr mesh) const {
   SmallVector<int64_t> sizes = axisSizes(mesh, axes);
-  return halo ? runLength(sizes, runs) : runLength(sizes, {runs.positions, {runs.access.step, 0, runs.access.step}});
+  return halo ? segmentLength(sizes, segments)
+              : segmentLength(sizes, {segments.positions, {segments.access.step, 0, segments.access.step}});
 }
 
 SmallVector<SplitWindow> splitWindows(MeshAttr mesh, const ShardingRule &rule, ArrayRef<RankedTensorType> types, ArrayRef<Layout> layouts) {
@@ -170,10 +171,10 @@ SmallVector<SplitWindow> splitWindows(MeshAttr mesh, const ShardingRule &rule, A
     int64_t size = types[window.tensor].getDimSize(window.dim);
     int64_t positions = rule.factors[rule.factorOf(window)].size;
     SmallVector<int64_t> sizes = axisSizes(mesh, axes);
-    Runs runs = window.ranges.empty() ? Runs{positions, window.access} : runsOfRanges(sizes, window.ranges);
-    std::optional<Halo> halo = window.tensor < rule.operands.size() ? haloOfOperand(sizes, size, runs.positions, runs.access)
-                                                                    : haloOfResult(sizes, size, runs.positions, runs.access.step);
-    found.push_back({window.tensor, window.dim, axes, positions, runs, halo});
+    Segments segments = window.ranges.empty() ? Segments{positions, window.access} : segmentsOfRanges(sizes, window.ranges);
+    std::optional<Halo> halo = window.tensor < rule.operands.size() ? haloOfOperand(sizes, size, segments.positions, segments.access)
+                                                                    : haloOfResult(sizes, size, segments.positions, segments.access.step);
+    found.push_back({window.tensor, window.dim, axes, positions, segments, halo});
   }
   return found;
 }
@@ -185,12 +186,12 @@ RankedTensorType withLength(RankedTensorType type, int64_t dim, int64_t length) 
 }
 
 Halo haloOf(ArrayRef<int64_t> numbers) {
-  auto runs = [&](size_t i) { return Runs{numbers[i], {numbers[i + 1], numbers[i + 2], numbers[i + 3]}}; };
-  return {numbers.front(), runs(1), runs(5)};
+  auto segments = [&](size_t i) { return Segments{numbers[i], {numbers[i + 1], numbers[i + 2], numbers[i + 3]}}; };
+  return {numbers.front(), segments(1), segments(5)};
 }
 
 Halo haloOf(HaloOp op) {
-  return {static_cast<int64_t>(op.getSize()), op.getFrom().getRuns(), op.getTo().getRuns()};
+  return {static_cast<int64_t>(op.getSize()), op.getFrom().getSegments(), op.getTo().getSegments()};
 }
 
 SmallVector<int64_t> axisSizes(HaloOp op) {

@@ -6,6 +6,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -65,6 +66,10 @@ uint32_t streamOf(StringRef name) {
 DenseElementsAttr streamConstant(MLIRContext *context, StringRef name) {
   auto type = RankedTensorType::get({}, IntegerType::get(context, 32));
   return DenseElementsAttr::get(type, APInt(32, streamOf(name)));
+}
+
+bool isZero(Value value) {
+  return matchPattern(value, m_AnyZeroFloat()) || matchPattern(value, m_Zero());
 }
 
 DenseElementsAttr splat(RankedTensorType type, double value) {

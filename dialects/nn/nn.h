@@ -117,6 +117,9 @@ mlir::DenseElementsAttr streamConstant(mlir::MLIRContext *context, llvm::StringR
 // Returns a dense attribute of `type` with every element `value` (rounded to the element type).
 mlir::DenseElementsAttr splat(mlir::RankedTensorType type, double value);
 
+// Whether a value is a constant of zeros.
+bool isZero(mlir::Value value);
+
 // Returns true if indices share their first `batchDims` dims with the tensor that they index, and it has one more.
 inline bool haveBatchDims(mlir::RankedTensorType indexed, mlir::RankedTensorType indices, int64_t batchDims) {
   return batchDims >= 0 && indexed.getRank() > batchDims && indices.getRank() >= batchDims &&

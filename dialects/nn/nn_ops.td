@@ -231,7 +231,7 @@ def Nn_CompareOp : Nn_ElementwiseOp<"compare", Nn_Computes<"Simple", "Follow", "
 
 def Nn_SelectOp : Nn_ElementwiseOp<"select", Nn_Computes<"Simple", "Follow", "chosen">,
                                    [Nn_Differentiable, AllTypesMatch<["on_true", "on_false", "result"]>, SameOperandsAndResultShape,
-                                    RoundsNothing]> {
+                                    RoundsNothing, DelaysSums]> {
   let summary = "on_true where the condition holds, on_false elsewhere";
   let arguments = (ins Nn_BoolTensor:$condition, Nn_Tensor:$on_true, Nn_Tensor:$on_false);
   let results = (outs Nn_Tensor:$result);

@@ -49,8 +49,12 @@ bool widened(Operation *op, Reduction kind, const Operands &partial) {
   return kind == Reduction::Sum && isFirst(partial) && from && to && from.getWidth() < to.getWidth();
 }
 
-bool chosen(Operation *, Reduction, const Operands &partial) {
-  return !partial.test(0) && partial.count() == 2;
+bool chosen(Operation *op, Reduction kind, const Operands &partial) {
+  if (partial.test(0)) {
+    return false;
+  }
+  // Zeros are terms of zeros.
+  return partial.count() == 2 || (kind == Reduction::Sum && partial.count() == 1 && isZero(op->getOperand(partial.test(1) ? 2 : 1)));
 }
 
 bool larger(Operation *, Reduction kind, const Operands &partial) {

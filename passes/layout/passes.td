@@ -142,7 +142,8 @@ def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::M
 
     Then, on each function: a value reaches all layouts of its users by the fastest tree of redistributions; linear ops compute on the terms
     of a sum where that takes less time; constants are rematerialized in the other layout. The location of each redistribution has the ops
-    and the given layouts that caused it.
+    and the given layouts that caused it. A variable in which a program adds up a sum, and which only programs read, holds the terms, if they
+    are no larger on a device than its part of the sum: other programs combine them where they read it.
 
         %g = nn.matmul %d, %x transpose_a {dist.layouts = [#dist.layout<[{}, {} ]>]} : ...
     ==>

@@ -33,7 +33,7 @@ struct Parameter {
 
 bool isReplicated(nn::VariableOp variable) {
   auto layout = variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
-  return !layout || !layout.getLayout().isSplit();
+  return !layout || (!layout.getLayout().isSplit() && !layout.getLayout().isPartial());
 }
 
 // Returns the parameters with a gradient, in the order of the module, with their states.

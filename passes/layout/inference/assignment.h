@@ -38,7 +38,8 @@ struct Place {
 struct Assignment {
   std::vector<Holdings> values;                    // one a value of the problem
   std::vector<llvm::SmallVector<Place, 3>> inputs; // one an op, one an operand; a sum that was regrouped takes other values than in the IR
-  llvm::DenseMap<unsigned, llvm::SmallVector<unsigned, 1>> movedBefore; // ops that were moved, by the op that they now stand before
+  std::vector<std::pair<nn::VariableOp, dist::LayoutAttr>> partialVariables; // variables that hold terms of a sum, with their layouts
+  llvm::DenseMap<unsigned, llvm::SmallVector<unsigned, 1>> movedBefore;      // ops that were moved, by the op that they now stand before
 
   // Returns the layout in which an op takes an operand, or makes a value.
   dist::LayoutAttr taken(unsigned op, unsigned operand) const {

@@ -4,6 +4,7 @@
 
 #include "passes/layout/inference/layout_problem.h"
 
+#include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/layout/inference/given_attributes.h"
 #include "passes/layout/inference/given_layout.h"
@@ -88,7 +89,8 @@ private:
     }
     GivenLayout given{attributes.layout.getLayout(), SmallVector<bool>(type.getRank(), false), attributes.priority, attributes.origin};
     Layout split = given.layout;
-    bool mayBePartial = op->hasAttr(dist::kExplicitAttr) || (isDecided && !isa<nn::VariableOp, func::FuncOp>(op));
+    bool mayBePartial = op->hasAttr(dist::kExplicitAttr) ||
+                        (isDecided && !isa<func::FuncOp>(op) && (!isa<nn::VariableOp>(op) || op->hasAttr(nn::kScratchAttr)));
     if (mayBePartial) {
       split.partial.clear(); // a redistribution, or the model itself, combines the parts
     }

@@ -4,6 +4,8 @@
 
 #include "passes/layout/inference/linear_ops.h"
 
+#include "dialects/nn/nn.h"
+#include "dialects/support/aliases.h"
 #include "dialects/support/op_interfaces.h"
 
 using namespace mlir;
@@ -11,6 +13,9 @@ using namespace mlir;
 namespace ashlar::layout {
 
 SmallVector<SmallVector<unsigned, 2>> linearOperands(Operation *op) {
+  if (op->hasTrait<AliasesOperands>() && op->getNumOperands() == 1 && op->getOperandTypes() == op->getResultTypes()) {
+    return {{0}}; // the operand itself
+  }
   auto compute = dyn_cast<ComputeOpInterface>(op);
   if (!compute || !op->hasTrait<DelaysSums>()) {
     return {};
@@ -31,6 +36,10 @@ SmallVector<SmallVector<unsigned, 2>> linearOperands(Operation *op) {
 }
 
 dist::AxisList termAxes(Operation *op) {
+  if (op->getNumResults() == 1 && nn::isZero(op->getResult(0))) { // zeros are terms of zeros over any axes
+    dist::LayoutAttr layout = dist::findLayout(op->getResult(0));
+    return layout && layout.getLayout().reduction == Reduction::Sum ? layout.getLayout().partial : dist::AxisList();
+  }
   for (const SmallVector<unsigned, 2> &set : linearOperands(op)) {
     dist::AxisList axes;
     bool fits = true;

@@ -16,7 +16,7 @@ namespace ashlar::layout {
 llvm::SmallVector<llvm::SmallVector<unsigned, 2>> linearOperands(mlir::Operation *op);
 
 // Returns the axes over which `op` computes on terms: all operands of one of its linear sets are partial sums over them, the others are
-// not partial. None for an op on whole values.
+// not partial. None for an op on whole values. A constant of zeros is made as terms over any axes.
 dist::AxisList termAxes(mlir::Operation *op);
 
 } // namespace ashlar::layout

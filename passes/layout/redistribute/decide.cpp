@@ -99,6 +99,7 @@ public:
     for (const ProblemProgram &program : problem.programs) {
       delayReductions(problem, program, assignment, planner);
     }
+    delayThroughVariables(problem, assignment, planner);
     shareRedistributions(problem, assignment, planner);
     return std::move(assignment);
   }

@@ -37,6 +37,11 @@ void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, 
 // Values that something else uses whole stay as they are.
 void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner);
 
+// Adds up terms of a sum in a variable, where only the programs know it, and combines them where its value goes elsewhere: the gradients of
+// micro-batches are combined once, by the program of the update. Only where the terms of a device are no larger than its part of the sum.
+//   write(v, add(read(v), sum(p)))     ==> write(v, add(read(v), p)), and sum(read(v)) in other programs
+void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner);
+
 } // namespace ashlar::layout
 
 #endif // ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_DECIDE_H

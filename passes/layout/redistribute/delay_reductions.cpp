@@ -6,6 +6,7 @@
 #include "passes/layout/redistribute/decide.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/scratch_state.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/layout/inference/linear_ops.h"
 
@@ -31,15 +32,17 @@ struct Terms {
   CollectiveCost saved;                         // of the redistributions that are left out
   SmallVector<Place> leaves;                    // where they lead
   SmallVector<std::pair<unsigned, Layout>> ops; // that compute on terms, and the layouts of their results
+  SmallVector<unsigned, 1> reads;               // of a variable that holds terms
 };
 
-// Delays the sums of one program.
+// Delays sums.
 class Delay {
 public:
-  Delay(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner)
-      : problem(problem), program(program), assignment(assignment), planner(planner) {}
+  Delay(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner)
+      : problem(problem), assignment(assignment), planner(planner) {}
 
-  void run() {
+  // Delays the sums of one program.
+  void run(const ProblemProgram &program) {
     for (unsigned op = program.firstOp; op < program.endOp; ++op) {
       if (isExplicit(op)) {
         continue; // the model says where its sums are combined
@@ -60,7 +63,92 @@ public:
     }
   }
 
+  // Delays a sum that adds up in a variable to where its value goes elsewhere.
+  void delayThrough(nn::VariableOp variable, unsigned tensor) {
+    SmallVector<unsigned> reads, zeros; // ops
+    std::optional<unsigned> sum;        // the op that writes it
+    for (unsigned op = 0; op < problem.ops.size(); ++op) {
+      if (problem.ops[op].variable == tensor) {
+        reads.push_back(op);
+      } else if (isa<nn::WriteOp>(irOf(op)) && problem.ops[op].taken.front() == tensor) {
+        if (nn::isZero(problem.values[assignment.inputs[op].front().value].value)) {
+          zeros.push_back(op);
+        } else if (std::exchange(sum, op)) {
+          return; // two sums may have terms in two layouts
+        }
+      }
+    }
+    const Layout home = problem.tensors[tensor].given->layout;
+    carried = {tensor, std::nullopt};
+    Place place = sum ? assignment.inputs[*sum].front() : Place();
+    carried->layout = sum && place.holding == 0 ? layoutBeside(place, 0) : std::nullopt;
+    std::optional<Terms> terms =
+        carried->layout && bytesOf(tensor, *carried->layout) <= bytesOf(tensor, home) ? findTerms(place, 0) : std::nullopt;
+    if (!terms || terms->layout != *carried->layout) {
+      return;
+    }
+    auto partial = dist::LayoutAttr::get(variable.getContext(), terms->layout);
+    assignment.partialVariables.emplace_back(variable, partial);
+    apply(*terms);
+    auto cause = dist::EndAttr::get(variable.getContext(), dist::EndKind::Gradient, variable.getStateOf().value_or(variable.getSymName()));
+    for (unsigned read : reads) {
+      if (!llvm::is_contained(terms->reads, read)) {
+        assignment.redistributeUses(resultOf(read), assignment.made(resultOf(read)), cause);
+      }
+      assignment.values[resultOf(read)].front().layout = partial;
+    }
+    for (unsigned zero : zeros) {
+      Place constant = assignment.inputs[zero].front();
+      assignment.release({zero, 0});
+      assignment.take({zero, 0}, assignment.redistribute({constant.value, 0}, partial, cause));
+    }
+  }
+
 private:
+  // A variable in which terms add up, and their layout when it is known.
+  struct Carried {
+    unsigned tensor;
+    std::optional<Layout> layout;
+  };
+
+  int64_t bytesOf(unsigned tensor, const Layout &layout) const {
+    return byteSize(dist::localType(problem.mesh, problem.tensors[tensor].type, layout));
+  }
+
+  bool readsCarried(unsigned op) const { return carried && problem.ops[op].variable == carried->tensor; }
+
+  // Whether a value is linear in the value of the variable.
+  bool isLinearInCarried(Place place, unsigned depth) const {
+    std::optional<unsigned> maker = problem.values[place.value].maker;
+    if (place.holding != 0 || !maker || depth > kMaxDepth) {
+      return false;
+    }
+    return readsCarried(*maker) || llvm::any_of(linearOperands(irOf(*maker)), [&](const auto &set) {
+             return llvm::any_of(set, [&](unsigned number) { return isLinearInCarried(assignment.inputs[*maker][number], depth + 1); });
+           });
+  }
+
+  // Returns the layout of the terms that are added to the value of the variable on its way to `place`.
+  std::optional<Layout> layoutBeside(Place place, unsigned depth) {
+    std::optional<unsigned> maker = problem.values[place.value].maker;
+    if (!isLinearInCarried(place, depth) || readsCarried(*maker)) {
+      return std::nullopt;
+    }
+    for (const SmallVector<unsigned, 2> &set : linearOperands(irOf(*maker))) {
+      for (unsigned number : set) {
+        Place operand = assignment.inputs[*maker][number];
+        if (isLinearInCarried(operand, depth + 1)) {
+          if (std::optional<Layout> layout = layoutBeside(operand, depth + 1)) {
+            return layout;
+          }
+        } else if (std::optional<Terms> terms = findTerms(operand, depth + 1)) {
+          return terms->layout;
+        }
+      }
+    }
+    return std::nullopt;
+  }
+
   Operation *irOf(unsigned op) const { return problem.ops[op].op; }
   bool isExplicit(unsigned op) const { return irOf(op)->hasAttr(dist::kExplicitAttr); }
   dist::LayoutAttr layoutAt(Place place) const { return assignment.values[place.value][place.holding].layout; }
@@ -81,7 +169,10 @@ private:
       const Holdings &holdings = assignment.values[place.value];
       Layout from = holdings[holdings[place.holding].parent].layout.getLayout(), to = layoutAt(place).getLayout();
       bool isSum = from.isPartial() && from.reduction == Reduction::Sum && !to.isPartial();
-      return isSum ? std::optional<Terms>({from, cost(place.value, from, to), {place}, {}}) : std::nullopt;
+      return isSum ? std::optional<Terms>({from, cost(place.value, from, to), {place}, {}, {}}) : std::nullopt;
+    }
+    if (maker && readsCarried(*maker) && carried->layout) {
+      return Terms{*carried->layout, {}, {}, {}, {*maker}};
     }
     return maker && !isExplicit(*maker) ? findTerms(*maker, depth) : std::nullopt;
   }
@@ -135,6 +226,7 @@ private:
         result.saved = result.saved + terms.saved;
         llvm::append_range(result.leaves, terms.leaves);
         llvm::append_range(result.ops, terms.ops);
+        llvm::append_range(result.reads, terms.reads);
       }
       if (actual != expected) {
         return std::nullopt;
@@ -223,15 +315,23 @@ private:
   }
 
   const LayoutProblem &problem;
-  const ProblemProgram &program;
   Assignment &assignment;
   dist::Planner &planner;
+  std::optional<Carried> carried; // the variable through which a sum is delayed
 };
 
 } // namespace
 
 void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner) {
-  Delay(problem, program, assignment, planner).run();
+  Delay(problem, assignment, planner).run(program);
+}
+
+void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner) {
+  for (auto [variable, tensor] : problem.variables) {
+    if (nn::VariableOp(variable)->hasAttr(nn::kScratchAttr)) { // nothing outside of the programs reads it
+      Delay(problem, assignment, planner).delayThrough(variable, tensor);
+    }
+  }
 }
 
 } // namespace ashlar::layout

@@ -104,6 +104,9 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
     for (const ProblemProgram &program : problem->programs) {
       AssignmentWriter(*problem, *assignment).run(program);
     }
+    for (auto [variable, layout] : assignment->partialVariables) {
+      nn::VariableOp(variable)->setAttr(dist::kLayoutAttr, layout);
+    }
     if (cuts) {
       cuts->apply(getOperation());
     }

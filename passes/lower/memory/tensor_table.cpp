@@ -59,8 +59,13 @@ LogicalResult TensorTable::addVariables(ModuleOp module) {
   for (auto op : module.getOps<nn::VariableOp>()) {
     bool isOfModel = !op.getInternal() && !op.getStateOf(); // parameters, frozen ones too, and running statistics
     exec::Role role = isOfModel ? exec::Role::Variable : exec::Role::State;
-    FailureOr<unsigned> index =
-        add(op.getLoc(), op.getSymName(), role, op.getTensorType(), op->getAttr(dist::kLayoutAttr), op->getAttr(dist::kGlobalTypeAttr));
+    auto layout = op->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr);
+    if (layout && nn::isScratch(op)) { // terms of a sum stay in the programs: outside of them only the sizes count
+      dist::Layout pieces = layout.getLayout();
+      pieces.partial.clear();
+      layout = dist::LayoutAttr::get(op.getContext(), pieces);
+    }
+    FailureOr<unsigned> index = add(op.getLoc(), op.getSymName(), role, op.getTensorType(), layout, op->getAttr(dist::kGlobalTypeAttr));
     if (failed(index)) {
       return failure();
     }

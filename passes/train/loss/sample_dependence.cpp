@@ -43,11 +43,6 @@ std::optional<double> splatOf(nn::ConstantOp constant) {
   return type.isUnsigned() || type.getWidth() == 1 ? static_cast<double>(value.getZExtValue()) : static_cast<double>(value.getSExtValue());
 }
 
-bool isZero(Value value) {
-  auto constant = value.getDefiningOp<nn::ConstantOp>();
-  return constant && splatOf(constant) == 0.0;
-}
-
 bool isFloat(Value value) {
   return isa<FloatType>(typeOf(value).getElementType());
 }
@@ -60,7 +55,7 @@ bool addsOrSubtracts(Operation *op) {
 bool isLinear(Operation *op, llvm::SmallBitVector mask) {
   if (auto select = dyn_cast<nn::SelectOp>(op)) { // 0 is a sum of zeros
     for (unsigned i : {1u, 2u}) {
-      mask[i] = mask[i] || isZero(op->getOperand(i));
+      mask[i] = mask[i] || nn::isZero(op->getOperand(i));
     }
   }
   if (isa<nn::CastOp>(op) && isFloat(op->getResult(0))) {

@@ -50,12 +50,14 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     return type.getElementTypeBitWidth() < 32 ? type.clone(Float32Type::get(gradient.getContext())) : type;
   }
 
-  // Returns x in the first micro-batch of a step, else sum + x: the sum of the step before is not read.
+  // Returns x in the first micro-batch of a step, else sum + x: the sum of the step before does not count. Linear in sum and x, and each is
+  // used once, so that terms of x can add up.
   static Value addTo(ImplicitLocOpBuilder &b, Value isFirst, Value sum, Value x) {
     RankedTensorType type = typeOf(x);
     Value condition =
         type.getRank() == 0 ? isFirst : nn::BroadcastOp::create(b, type.clone(b.getI1Type()), isFirst, ArrayRef<int64_t>()).getResult();
-    return nn::SelectOp::create(b, type, condition, x, nn::AddOp::create(b, sum, x));
+    Value zero = nn::ConstantOp::create(b, nn::splat(type, 0));
+    return nn::AddOp::create(b, nn::SelectOp::create(b, type, condition, zero, sum), x);
   }
 
   // Returns the sum of weights that the sums of losses and gradients are divided by, in f64: at least `least`.

@@ -185,3 +185,94 @@ func.func @narrowed(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}
   // CHECK-NOT: dist.redistribute
   return %b : tensor<16xbf16>
 }
+
+// -----
+
+// Terms add up in a variable that only programs read, and are summed where another program takes them: by @update, once a step.
+module {
+  dist.mesh @mesh <["dp" = 4]>
+  nn.variable @w trainable : tensor<16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}
+  // CHECK-LABEL: nn.variable @w.gradient
+  // CHECK-SAME: dist.layout = #dist.layout<[{}, {}], partial = sum {"dp"}>
+  nn.variable @w.gradient state_of @w : tensor<16x4xf32> {dist.layout = #dist.layout<[{}, {}]>, nn.scratch}
+  // CHECK-LABEL: func.func @init
+  func.func @init() {
+    // CHECK: nn.constant {{.*}}partial = sum {"dp"}
+    // CHECK-NOT: dist.redistribute
+    // CHECK: return
+    %zero = nn.constant dense<0.0> : tensor<16x4xf32>
+    nn.write @w.gradient, %zero : tensor<16x4xf32>
+    return
+  }
+  // CHECK-LABEL: func.func @train_step
+  func.func @train_step(%x: tensor<8x16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>},
+                        %first: tensor<16x4xi1> {dist.layout = #dist.layout<[{}, {}]>}) {
+    // CHECK-NOT: dist.redistribute
+    // CHECK: return
+    %a = nn.reduce sum %x dims = [0] : tensor<8x16x4xf32> -> tensor<16x4xf32>
+    %g = nn.gradient %a of @w : tensor<16x4xf32>
+    %sum = nn.read @w.gradient : tensor<16x4xf32>
+    %zero = nn.constant dense<0.0> : tensor<16x4xf32>
+    %old = nn.select %first, %zero, %sum : tensor<16x4xi1>, tensor<16x4xf32>
+    %new = nn.add %old, %g : tensor<16x4xf32>
+    nn.write @w.gradient, %new : tensor<16x4xf32>
+    return
+  }
+  // CHECK-LABEL: func.func @update
+  func.func @update() {
+    // CHECK: %[[TERMS:.*]] = nn.read @w.gradient {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"dp"}>]}
+    // CHECK-NEXT: dist.redistribute %[[TERMS]] from <[{}, {}], partial = sum {"dp"}> to <[{"dp"}, {}]>
+    // CHECK-SAME: kind = gradient, name = "w"
+    // CHECK-NOT: dist.redistribute
+    %sum = nn.read @w.gradient : tensor<16x4xf32>
+    %w = nn.read @w : tensor<16x4xf32>
+    %next = nn.sub %w, %sum : tensor<16x4xf32>
+    nn.write @w, %next : tensor<16x4xf32>
+    return
+  }
+}
+
+// -----
+
+// The terms of a device would be larger than its part of the sum: it is summed and scattered in each run.
+module {
+  dist.mesh @mesh <["dp" = 4]>
+  nn.variable @w trainable : tensor<16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}
+  // CHECK-LABEL: nn.variable @w.gradient
+  // CHECK-SAME: dist.layout = #dist.layout<[{"dp"}, {}]>
+  nn.variable @w.gradient state_of @w : tensor<16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.scratch}
+  // CHECK-LABEL: func.func @larger
+  func.func @larger(%x: tensor<8x16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>}) {
+    // CHECK: dist.redistribute
+    %a = nn.reduce sum %x dims = [0] : tensor<8x16x4xf32> -> tensor<16x4xf32>
+    %sum = nn.read @w.gradient : tensor<16x4xf32>
+    %new = nn.add %sum, %a : tensor<16x4xf32>
+    nn.write @w.gradient, %new : tensor<16x4xf32>
+    return
+  }
+}
+
+// -----
+
+// A checkpoint has the value of a variable that is no scratch, so that stays whole; and a sum of squares is no sum of terms.
+module {
+  dist.mesh @mesh <["dp" = 4]>
+  // CHECK-LABEL: nn.variable @running
+  // CHECK-SAME: dist.layout = #dist.layout<[{}]>}
+  nn.variable @running : tensor<16xf32> {dist.layout = #dist.layout<[{}]>}
+  nn.variable @squares : tensor<16xf32> {dist.layout = #dist.layout<[{}]>, nn.scratch}
+  // CHECK-LABEL: func.func @kept
+  func.func @kept(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+    %a = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+    // CHECK: dist.redistribute
+    %sum = nn.read @running : tensor<16xf32>
+    %new = nn.add %sum, %a : tensor<16xf32>
+    nn.write @running, %new : tensor<16xf32>
+    // CHECK: nn.read @squares {dist.layouts = [#dist.layout<[{}]>]}
+    %old = nn.read @squares : tensor<16xf32>
+    %square = nn.mul %old, %old : tensor<16xf32>
+    %more = nn.add %square, %a : tensor<16xf32>
+    nn.write @squares, %more : tensor<16xf32>
+    return
+  }
+}

@@ -12,7 +12,7 @@ nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
 nn.variable @ashlar.seed internal : tensor<i64> = dense<7> : tensor<i64>
 nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>
 
-// The first micro-batch of a step does not look at what the last step left.
+// The first micro-batch of a step does not look at what the last step left. The sum is linear in the gradient and in itself.
 // CHECK-LABEL: @train_step
 // CHECK: %[[NUMBER:.*]] = nn.read @ashlar.micro_batch
 // CHECK: %[[FIRST:.*]] = nn.compare eq %[[NUMBER]], %{{.*}} : tensor<i64> -> tensor<i1>
@@ -29,11 +29,12 @@ nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>
 // CHECK: nn.random uniform %[[SEQUENCE]],
 // CHECK: %[[G:.*]] = nn.gradient %{{.*}} of @w
 // CHECK: %[[OLD:.*]] = nn.read @w.gradient
-// CHECK: %[[MORE:.*]] = nn.add %[[OLD]], %[[G]]
-// CHECK: %[[SUM:.*]] = nn.select %[[FIRST]], %[[G]], %[[MORE]]
+// CHECK: %[[SUMMED:.*]] = nn.select %[[FIRST]], %{{.*}}, %[[OLD]]
+// CHECK: %[[SUM:.*]] = nn.add %[[SUMMED]], %[[G]]
 // CHECK: nn.write @w.gradient, %[[SUM]]
 // CHECK-NOT: nn.write @w,
-// CHECK: %[[LOSS:.*]] = nn.select %[[FIRST]]
+// CHECK: %[[LOSSES:.*]] = nn.select %[[FIRST]]
+// CHECK: %[[LOSS:.*]] = nn.add %[[LOSSES]]
 // CHECK: nn.write @ashlar.loss_sum, %[[LOSS]]
 // CHECK: nn.write @ashlar.micro_batch
 // CHECK: return %[[LOSS]]

@@ -83,23 +83,36 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
         split[nn::VariableOp(shard.variable).getSymName()] = &shard;
       }
     }
+    llvm::StringMap<const ParameterShard *> states; // with the shape of their parameter
     for (auto variable : getOperation().getOps<nn::VariableOp>()) {
       const ParameterShard *shard = variable.getStateOf() ? split.lookup(*variable.getStateOf()) : nullptr;
-      bool isReplicated = replicatedSums.contains(variable.getSymName());
-      if (shard && !isReplicated && variable.getTensorType().getShape() == nn::VariableOp(shard->variable).getTensorType().getShape()) {
-        store(variable, *shard);
+      if (shard && variable.getTensorType().getShape() == nn::VariableOp(shard->variable).getTensorType().getShape()) {
+        states[variable.getSymName()] = shard;
+        if (!replicatedSums.contains(variable.getSymName())) {
+          store(variable, *shard);
+        }
       }
     }
-    getOperation().walk([&](nn::GradientOp gradient) {
-      const ParameterShard *shard = replicatedSums.empty() ? split.lookup(gradient.getVariable()) : nullptr;
-      if (shard) {
-        Builder builder(&getContext());
-        auto origins = gradient->getAttrOfType<ArrayAttr>(dist::kOriginsAttr);
-        ArrayAttr before = origins ? cast<ArrayAttr>(origins[0]) : ArrayAttr();
-        gradient->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(dist::LayoutAttr::get(&getContext(), shard->layout)));
-        gradient->setAttr(dist::kOriginsAttr, builder.getArrayAttr(makeOrigin(*shard, before)));
-      }
+    if (replicatedSums.empty()) {
+      getOperation().walk([&](nn::GradientOp gradient) { splitResult(gradient, split.lookup(gradient.getVariable())); });
+    }
+    // What is computed of whole state, such as the norm of all sums of gradients, is computed on its shards.
+    getOperation().walk([&](nn::ReadOp read) {
+      bool addsUp = replicatedSums.contains(read.getVariable()) && read->getParentOfType<func::FuncOp>().getSymName() == nn::kTrainStep;
+      splitResult(read, addsUp ? nullptr : states.lookup(read.getVariable()));
     });
+  }
+
+  // Gives the result of an op the layout of the shard, if there is one.
+  void splitResult(Operation *op, const ParameterShard *shard) {
+    if (!shard) {
+      return;
+    }
+    Builder builder(&getContext());
+    auto origins = op->getAttrOfType<ArrayAttr>(dist::kOriginsAttr);
+    ArrayAttr before = origins ? cast<ArrayAttr>(origins[0]) : ArrayAttr();
+    op->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(dist::LayoutAttr::get(&getContext(), shard->layout)));
+    op->setAttr(dist::kOriginsAttr, builder.getArrayAttr(makeOrigin(*shard, before)));
   }
 
   // Splits what devices store of parameters, and has the programs gather it where it is used.

@@ -264,6 +264,8 @@ module {
   // CHECK-LABEL: func.func @kept
   func.func @kept(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
     %a = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+    %b = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+    // CHECK: dist.redistribute
     // CHECK: dist.redistribute
     %sum = nn.read @running : tensor<16xf32>
     %new = nn.add %sum, %a : tensor<16xf32>
@@ -271,7 +273,7 @@ module {
     // CHECK: nn.read @squares {dist.layouts = [#dist.layout<[{}]>]}
     %old = nn.read @squares : tensor<16xf32>
     %square = nn.mul %old, %old : tensor<16xf32>
-    %more = nn.add %square, %a : tensor<16xf32>
+    %more = nn.add %square, %b : tensor<16xf32>
     nn.write @squares, %more : tensor<16xf32>
     return
   }

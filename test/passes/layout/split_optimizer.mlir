@@ -165,6 +165,7 @@ func.func @eval_step(%x: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {
 // -----
 
 // A step that adds up gradients, and updates in a function of its own: the sums are whole at level 1, and split with the state from level 2 on.
+// The update takes shards of them, so what it computes of all gradients, such as a norm, is computed on shards.
 
 dist.mesh @mesh <["dp" = 4]>
 nn.variable @w trainable : tensor<128xf32> {dist.layout = #dist.layout<[{}]>}
@@ -188,10 +189,13 @@ func.func @train_step(%x: tensor<128xf32> {dist.layout = #dist.layout<[{}]>}) {
 }
 // CHECK-LABEL: func.func @update
 func.func @update() {
+  // CHECK: nn.read @w.gradient {dist.layouts = [#dist.layout<[{"dp"}]>]
   %g = nn.read @w.gradient {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
   %v = nn.read @w.momentum {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
   // CHECK: nn.add {{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]
   %n = nn.add %v, %g {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
   nn.write @w.momentum, %n : tensor<128xf32>
+  // CHECK: nn.mul {{.*}} {dist.layouts = [#dist.layout<[{"dp"}]>]
+  %square = nn.mul %g, %g {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
   return
 }

@@ -34,6 +34,9 @@ llvm_config.add_tool_substitutions(
 config.substitutions.append(
     ("FileCheck", os.path.join(config.llvm_tools_dir, "FileCheck") + " -enable-var-scope -dump-input-filter=error"))
 config.substitutions.append(("%jobs", os.path.join(config.test_source_root, "..", "docs", "jobs")))
+# Selects a fault in the joint build of tools/mutate.sh.
+if "ASHLAR_MUTANT" in os.environ:
+    config.environment["ASHLAR_MUTANT"] = os.environ["ASHLAR_MUTANT"]
 # The toolkit was there when Ashlar was configured; a GPU need not be.
 if config.ashlar_cuda:
     config.available_features.add("cuda")

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# tools/mutate.sh on a small tree: parts, results that are kept, and a copy without outputs of tests. mutate_test.sh ROOT
+# tools/mutate.sh on a small tree: parts, results that are kept, a copy without outputs of tests, and mutants of one build.
+# mutate_test.sh ROOT
 set -euo pipefail
 root=$(cd "$1" && pwd)
 unshare --mount true 2> /dev/null || unshare --user --map-root-user --mount true 2> /dev/null || { echo "skipped: no namespaces here"; exit 77; }
@@ -19,7 +20,7 @@ fail() {
 }
 
 # A program of two numbers and a test of the first; outputs of tests in the build's folder. The test asserts that it has no copy of them.
-cp "$root/tools/mutate.sh" tools/
+cp "$root/tools/mutate.sh" "$root/tools/mutants.py" tools/
 printf 'one 1\ntwo 2\n' > numbers.txt
 cat > CMakeLists.txt << 'END'
 cmake_minimum_required(VERSION 3.20)
@@ -80,4 +81,58 @@ for shard in 0/2 3/2 2 x; do
 done
 [ "$(cat numbers.txt)" = $'one 1\ntwo 2' ] || fail "the tree has changed"
 [ -z "$(ls "$TMPDIR")" ] || fail "left behind: $(ls "$TMPDIR")"
-echo "parts, results and errors of mutations"
+
+# Mutants of one build. The program prints 5; what is no code in a function, does not compile or survives is built by itself.
+rm test/mutations/*
+cat > sum.cpp << 'END'
+#include <cstdio>
+constexpr int kOne = 1;
+namespace small {
+struct Pair {
+  explicit Pair(int x) : a(x), b{x} {
+    b += 1;
+  }
+  int a, b;
+};
+int half(int x) {
+  auto divide = [&](int by) { return x / by; };
+  return divide(2);
+}
+void print(int x) {
+  std::printf("%d\n", x);
+}
+} // namespace small
+int main() {
+  small::print(small::half(4) + small::Pair(1).b + kOne);
+}
+END
+cat > CMakeLists.txt << 'END'
+cmake_minimum_required(VERSION 3.20)
+project(small CXX)
+enable_testing()
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+add_executable(ashlarc sum.cpp)
+add_test(NAME sum COMMAND sh -c "bin/ashlarc | grep -x 5")
+END
+rm -rf build
+cmake -G Ninja -S . -B build > "$work/log" 2>&1 && ninja -C build >> "$work/log" 2>&1 || fail "the small program does not build"
+
+# line NAME FROM TO [CONTEXT]: a patch of one line of sum.cpp, at a line number and with a context that may be wrong.
+line() {
+  printf '# breaks: %s\n# test: ctest sum\n--- a/sum.cpp\n+++ b/sum.cpp\n@@ -1,2 +1,2 @@\n%s-%s\n+%s\n' "$1" "${4:+ $4$'\n'}" "$2" "$3" \
+    > "test/mutations/$1.patch"
+}
+line constant "constexpr int kOne = 1;" "constexpr int kOne = 2;"
+line constructor "    b += 1;" "    b += 2;" "a context that has changed"
+line call '  std::printf("%d\n", x);' '  std::printf("%d%d\n", x, x);'
+line lambda "  auto divide = [&](int by) { return x / by; };" "  auto divide = [&](int by) { return x + by; };"
+line result "  return divide(2);" "  return divide(3);"
+line same "  return divide(2);" "  return divide(2) + 0;"
+line unknown "  return divide(2);" "  return multiply(2);"
+line gone "  return divide(5);" "  return divide(3);"
+runs "5 killed, 1 survived, 2 errors" 1
+grep -q "^5 mutants in a build of" "$work/log" || fail "not all mutants of functions were joined"
+runs "5 killed, 1 survived, 2 errors" 1 --summary
+grep -q "^error: unknown.patch: does not build" "$work/log" || fail "what does not compile is not named"
+grep -q "^error: gone.patch: no longer applies" "$work/log" || fail "a line that is gone is not named"
+echo "parts, results and errors of mutations, one by one and together"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Breaks the code in one line at a time and checks that a test fails (docs/howto/test.md):
+# Breaks the code in one place at a time and checks that a test fails (docs/howto/test.md):
 #   tools/mutate.sh [--shard K/N] [--resume] [PATCH...]
 #   tools/mutate.sh --summary
 #
@@ -10,18 +10,22 @@
 # ninja has built, but no outputs of tests. Needs a finished build, git, and root or user namespaces. Prints the survivors; the last line is
 # "N killed, N survived[, N equivalent][, N errors]"; exit status 0 when none survived and none is an error.
 #
-# --shard K/N: the K-th of N equal parts of the patches, K from 1 on.
+# More than three patches are compiled at once, as far as mutants.py can join them, and each is selected by an environment variable. The
+# others, and those that survive in the joint build, are built one by one: a survivor is always a survivor of a build of its own.
+#
+# --shard K/N: the K-th of N equal parts of the patches, K from 1 on. Every part has all patches in its joint build, so that the compiler
+#   cache has it after the first.
 # --resume: skips patches with a result of the same patch and the same sources.
 # --summary: runs nothing; counts the latest result of every patch. Results are appended to build/mutations.tsv.
 set -uo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 results=$root/build/mutations.tsv
-build_seconds=1200 test_seconds=300
+build_seconds=1200 joint_build_seconds=7200 test_seconds=300
 
-# Prints a hash of what decides on the result of a patch besides the patch: all files but docs, other patches, and this script.
+# Prints a hash of what decides on the result of a patch besides the patch: all files but docs, other patches, and how they are run.
 hash_sources() {
-  (cd "$root" && git ls-files -co --exclude-standard -z -- ':!docs' ':!test/mutations' ':!tools/mutate.sh' | xargs -0 sha1sum 2> /dev/null | sha1sum | cut -c1-12)
+  (cd "$root" && git ls-files -co --exclude-standard -z -- ':!docs' ':!test/mutations' ':!tools/mutate.sh' ':!tools/mutants.py' | xargs -0 sha1sum 2> /dev/null | sha1sum | cut -c1-12)
 }
 
 # Prints a hash of a patch.
@@ -86,7 +90,9 @@ while [ $# -gt 0 ]; do
   shift
 done
 [ ${#patches[@]} -gt 0 ] || patches=("$root"/test/mutations/*.patch)
+candidates=() # for the joint build, besides the patches of this run
 if [ "$shard" -gt 0 ]; then
+  candidates=("${patches[@]}")
   # Neighbours in the order of names share files and tests.
   first=$(((shard - 1) * ${#patches[@]} / shards))
   patches=("${patches[@]:first:shard * ${#patches[@]} / shards - first}")
@@ -114,6 +120,9 @@ if [ "${ASHLAR_MUTATE_COPY:-}" = "" ]; then
     [ "${patches[i]#"$root/"}" = "${patches[i]}" ] || continue
     cp "${patches[i]}" "$copy/build/" && patches[i]=$root/build/$(basename "${patches[i]}")
   done
+  for patch in ${candidates[@]+"${candidates[@]}"}; do
+    realpath "$patch"
+  done > "$copy/build/candidates"
   namespace=(unshare --mount --propagation private)
   [ "$(id -u)" -eq 0 ] || namespace=(unshare --user --map-root-user --mount --propagation private)
   # shellcheck disable=SC2016 # expanded inside
@@ -126,6 +135,7 @@ cd "$root" || exit 1
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 lit=$(sed -n 's/^ASHLAR_LIT:[A-Z]*=//p' build/CMakeCache.txt)
+unset ASHLAR_MUTANT
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 # Folders of tests, which are no outputs of ninja.
 cmake build > "$scratch/build.log" 2>&1 || { tail -5 "$scratch/build.log" >&2; exit 1; }
@@ -178,13 +188,16 @@ head_of() {
   sed -n "/^--- /q; s/^# $2: //p" "$1"
 }
 
+# Builds what the tests of some patches need: build_for SECONDS PATCH...
 build_for() {
+  local seconds=$1
   local -a words targets=()
+  shift
   while read -ra words; do
     # shellcheck disable=SC2207 # words without blanks
     targets+=($(targets_of "${words[0]}" "${words[1]:-}"))
-  done < <(head_of "$1" test)
-  [ ${#targets[@]} -eq 0 ] || timeout $build_seconds ninja -C build "${targets[@]}" > "$scratch/build.log" 2>&1
+  done < <(for each in "$@"; do head_of "$each" test; done | sort -u)
+  [ ${#targets[@]} -eq 0 ] || timeout "$seconds" ninja -k 0 -C build "${targets[@]}" > "$scratch/build.log" 2>&1
 }
 
 # Whether all tests of a patch pass. A filter may hold blanks: it is all behind the program's name.
@@ -214,6 +227,62 @@ error() {
   record error "$*"
 }
 
+# Compiles all patches at once: afterwards `joined` has the IDs of those that the environment variable ASHLAR_MUTANT can select.
+declare -A joined
+join() {
+  local -a candidates blamed
+  local patch id begin=$SECONDS
+  mapfile -t candidates < <({ cat build/candidates; printf '%s\n' "${patches[@]}"; } | sort -u)
+  while :; do
+    python3 tools/mutants.py join build/mutants ${candidates[@]+"${candidates[@]}"} > "$scratch/joined" || exit 1
+    build_for $joint_build_seconds "${patches[@]}" && break
+    mapfile -t blamed < <(python3 tools/mutants.py blame build/mutants "$scratch/build.log")
+    if [ ${#blamed[@]} -gt 0 ]; then
+      mapfile -t candidates < <(printf '%s\n' "${candidates[@]}" | grep -vxFf <(printf '%s\n' "${blamed[@]}"))
+    elif [ ${#candidates[@]} -gt 0 ]; then
+      grep -m 5 -E 'error:|FAILED' "$scratch/build.log" >&2
+      candidates=()
+    else
+      break # each patch reports it
+    fi
+  done
+  while IFS=$'\t' read -r id patch; do
+    joined[$patch]=$id
+  done < "$scratch/joined"
+  echo "${#joined[@]} mutants in a build of $((SECONDS - begin)) s"
+}
+[ ${#patches[@]} -le 3 ] || join
+
+is_stale= # whether programs may be those of a patch that was built by itself
+# Whether a patch is killed in a build of its own: 0, 1 when it survives, 2 after an error.
+is_killed_alone() {
+  local file status=1
+  file=$(sed -n 's,^+++ b/,,p' "$patch" | head -1)
+  cp "$file" "$scratch/source" 2> /dev/null
+  python3 tools/mutants.py apply build/mutants "$patch" 2> "$scratch/patch.log" ||
+    { error "$(sed -n '$s/^error: //p' "$scratch/patch.log")"; return 2; }
+  if ! build_for $build_seconds "$patch"; then
+    tail -5 "$scratch/build.log" >&2
+    error "does not build"
+    status=2
+  elif ! tests_pass "$patch"; then
+    status=0
+  fi
+  cat "$scratch/source" > "$file"
+  is_stale=yes
+  return $status
+}
+
+# Whether a patch is killed; of one that no test can kill the joint build suffices.
+is_killed() {
+  if [ -n "${joined[$patch]:-}" ]; then
+    [ -z "$is_stale" ] || build_for $build_seconds "$patch" || { error "the joint build fails again"; return 2; }
+    ASHLAR_MUTANT=${joined[$patch]} tests_pass "$patch" || return 0
+    [ -z "$(head_of "$patch" equivalent)" ] || return 1
+  fi
+  is_killed_alone
+}
+
 declare -A sound # tests that are known to pass on the code as it is
 for patch in "${patches[@]}"; do
   started=$SECONDS
@@ -221,29 +290,29 @@ for patch in "${patches[@]}"; do
   tests=$(head_of "$patch" test)
   [ -n "$tests" ] && [ -n "$(head_of "$patch" breaks)" ] || { error "does not say what it breaks and which test fails"; continue; }
   if [ -z "${sound[$tests]:-}" ]; then
-    build_for "$patch" || { tail -5 "$scratch/build.log" >&2; error "the code as it is does not build"; continue; }
+    build_for $build_seconds "$patch" || { tail -5 "$scratch/build.log" >&2; error "the code as it is does not build"; continue; }
     tests_pass "$patch" || { tail -5 "$scratch/test.log" >&2; error "its tests fail on the code as it is"; continue; }
     sound[$tests]=yes
   fi
-  patch -p1 --dry-run --force < "$patch" > "$scratch/patch.log" 2>&1 || { cat "$scratch/patch.log" >&2; error "no longer applies"; continue; }
-  patch -p1 --force --no-backup-if-mismatch < "$patch" > /dev/null
-  if ! build_for "$patch"; then
-    tail -5 "$scratch/build.log" >&2
-    error "does not build"
-  elif ! tests_pass "$patch"; then
-    killed=$((killed + 1))
-    echo "killed: $(basename "$patch")"
-    record killed
-  elif [ -n "$(head_of "$patch" equivalent)" ]; then
-    equivalent=$((equivalent + 1))
-    echo "equivalent: $(basename "$patch"): $(head_of "$patch" equivalent)"
-    record equivalent
-  else
-    survivors+=("$(basename "$patch"): $(head_of "$patch" breaks)")
-    echo "SURVIVED: ${survivors[-1]}"
-    record survived "$(head_of "$patch" breaks)"
-  fi
-  patch -p1 --force --reverse --no-backup-if-mismatch < "$patch" > /dev/null || { error "cannot be taken back"; break; }
+  is_killed
+  case $? in
+    0)
+      killed=$((killed + 1))
+      echo "killed: $(basename "$patch")"
+      record killed
+      ;;
+    1)
+      if [ -n "$(head_of "$patch" equivalent)" ]; then
+        equivalent=$((equivalent + 1))
+        echo "equivalent: $(basename "$patch"): $(head_of "$patch" equivalent)"
+        record equivalent
+      else
+        survivors+=("$(basename "$patch"): $(head_of "$patch" breaks)")
+        echo "SURVIVED: ${survivors[-1]}"
+        record survived "$(head_of "$patch" breaks)"
+      fi
+      ;;
+  esac
 done
 
 for survivor in ${survivors[@]+"${survivors[@]}"}; do

@@ -117,22 +117,23 @@ END
 rm -rf build
 cmake -G Ninja -S . -B build > "$work/log" 2>&1 && ninja -C build >> "$work/log" 2>&1 || fail "the small program does not build"
 
-# line NAME FROM TO [CONTEXT]: a patch of one line of sum.cpp, at a line number and with a context that may be wrong.
+# line NAME FUNCTION FROM TO [CONTEXT]: a patch of one line of sum.cpp, with a context that may be wrong.
 line() {
-  printf '# breaks: %s\n# test: ctest sum\n--- a/sum.cpp\n+++ b/sum.cpp\n@@ -1,2 +1,2 @@\n%s-%s\n+%s\n' "$1" "${4:+ $4$'\n'}" "$2" "$3" \
-    > "test/mutations/$1.patch"
+  printf '# breaks: %s\n# test: ctest sum\n# in: sum.cpp%s\n%s-%s\n+%s\n' "$1" "${2:+ $2}" "${5:+ $5$'\n'}" "$3" "$4" > "test/mutations/$1.patch"
 }
-line constant "constexpr int kOne = 1;" "constexpr int kOne = 2;"
-line constructor "    b += 1;" "    b += 2;" "a context that has changed"
-line call '  std::printf("%d\n", x);' '  std::printf("%d%d\n", x, x);'
-line lambda "  auto divide = [&](int by) { return x / by; };" "  auto divide = [&](int by) { return x + by; };"
-line result "  return divide(2);" "  return divide(3);"
-line same "  return divide(2);" "  return divide(2) + 0;"
-line unknown "  return divide(2);" "  return multiply(2);"
-line gone "  return divide(5);" "  return divide(3);"
-runs "5 killed, 1 survived, 2 errors" 1
+line constant "" "constexpr int kOne = 1;" "constexpr int kOne = 2;"
+line constructor Pair "b += 1;" "b += 2;" "a context that has changed"
+line call print '  std::printf("%d\n", x);' '  std::printf("%d%d\n", x, x);'
+line lambda half "  auto divide = [&](int by) { return x / by; };" "  auto divide = [&](int by) { return x + by; };"
+line result half "  return divide(2);" "  return divide(3);"
+line same half "  return divide(2);" "  return divide(2) + 0;"
+line unknown half "  return divide(2);" "  return multiply(2);"
+line gone print "  return divide(2);" "  return divide(3);"
+line several "" "}" "};"
+runs "5 killed, 1 survived, 3 errors" 1
 grep -q "^5 mutants in a build of" "$work/log" || fail "not all mutants of functions were joined"
-runs "5 killed, 1 survived, 2 errors" 1 --summary
+runs "5 killed, 1 survived, 3 errors" 1 --summary
 grep -q "^error: unknown.patch: does not build" "$work/log" || fail "what does not compile is not named"
 grep -q "^error: gone.patch: no longer applies" "$work/log" || fail "a line that is gone is not named"
+grep -q "^error: several.patch: fits several places" "$work/log" || fail "a place that is not the only one is not named"
 echo "parts, results and errors of mutations, one by one and together"

@@ -3,6 +3,7 @@
 """Applies the patches of test/mutations, one at a time or many at once; for tools/mutate.sh.
 
     mutants.py apply ORIGINALS PATCH       writes the source with the patch
+    mutants.py file PATCH                  prints the source that a patch changes
     mutants.py join ORIGINALS PATCH...     writes all sources with all patches that can be joined, prints a line "ID<tab>PATCH" for each
     mutants.py blame ORIGINALS LOG         prints the joined patches whose code the errors in the log of a build name
 
@@ -18,6 +19,7 @@ The environment variable ASHLAR_MUTANT selects the ID of a patch, a hash of its 
 functions can be joined; constants, members, declarations and constexpr functions are patched one by one. ORIGINALS holds the sources before they
 were joined. Sources are relative to the current directory."""
 
+import collections
 import os
 import pathlib
 import re
@@ -29,6 +31,7 @@ TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/            # comments
     |R"(?P<end>[^(\n]*)\(.*?\)(?P=end)"|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'
     |\d(?:'?[\w.])*|[A-Za-z_]\w*|::|->|[^\s\w]""", re.S | re.M | re.X)
 LINES_OF_A_MUTANT = 100000  # the n-th joined mutant of a file has its lines from n times that on, so that errors name it
+Body = collections.namedtuple("Body", "name begin end is_constexpr")
 HEADER = """#pragma once
 #pragma clang diagnostic ignored "-Weverything"
 #include <cstdlib>
@@ -47,37 +50,63 @@ class Mutation:
 
     def __init__(self, path):
         self.path = path
-        text = pathlib.Path(path).read_text()
         self.id = zlib.crc32(pathlib.Path(path).name.encode())
-        files = re.findall(r"^\+\+\+ b/(\S+)$", text, re.M)
-        hunks = re.findall(r"^@@ -(\d+).*@@.*\n((?:[-+ ].*\n|\n)+)", text, re.M)
-        if len(files) != 1 or len(hunks) != 1:
-            raise ValueError("is not one hunk of one file")
-        self.file = files[0]
-        self.line = int(hunks[0][0])
+        text = pathlib.Path(path).read_text()
+        place = re.search(r"^# in: (\S+)(?: (\S+))?\n()|^--- .*\n\+\+\+ b/(\S+)\n@@ -(\d+).*@@.*\n", text, re.M)
+        if not place or re.search("^@@ ", text[place.end():], re.M):
+            raise ValueError("is not of one place in one file")
+        self.file, self.function = place[1] or place[4], place[2]
+        self.line = int(place[5]) if place[5] else None
         # Each line is its kind, " ", "-" or "+", and its text.
-        self.lines = [(line[:1] or " ", line[1:]) for line in hunks[0][1].splitlines()]
-        while self.lines[-1] == (" ", ""):  # the end of a file
-            self.lines.pop()
+        self.lines = [(line[:1] or " ", line[1:]) for line in text[place.end():].splitlines()]
+        changed = [i for i, (kind, _) in enumerate(self.lines) if kind in "-+"]
+        if not changed:
+            raise ValueError("changes nothing")
+        self.first, self.last = changed[0], changed[-1]
 
     def place(self, text):
-        """Returns the first and last offset of what changes in a text, and the change. Context that has changed itself is left out,
-        the outermost lines first, as long as the place is the only one that fits."""
-        changed = [i for i, (kind, _) in enumerate(self.lines) if kind != " "]
-        before, after = changed[0], len(self.lines) - 1 - changed[-1]
-        for context in range(max(before, after), -1, -1):
-            part = self.lines[max(0, before - context):len(self.lines) - max(0, after - context)]
-            old = "".join(f"{line}\n" for kind, line in part if kind != "+")
-            new = "".join(f"{line}\n" for kind, line in part if kind != "-")
-            found = [m.start() for m in re.finditer("^" + re.escape(old), text, re.M)] if old else []
-            if len(found) > 1 and context == max(before, after):
-                found = [min(found, key=lambda at: abs(text.count("\n", 0, at) + 1 - self.line))]
+        """Returns the first and last offset of what changes in a text, and the change. The indentation does not matter. Context that has
+        changed itself is left out, the outermost lines first, as long as the place is the only one that fits."""
+        most = max(self.first, len(self.lines) - 1 - self.last)
+        ranges = [(0, len(text))]
+        if self.function:  # the lines of the bodies
+            ranges = [(text.rfind("\n", 0, b.begin) + 1, text.find("\n", b.end) + 1) for b in function_bodies(text) if b.name == self.function]
+        for context in range(most, -1, -1):
+            part = self.lines[max(0, self.first - context):self.last + 1 + context]
+            old = [line.strip() for kind, line in part if kind != "+"]
+            if not old:
+                continue
+            found = [m for m in re.finditer("".join(rf"(?:^[ \t]*{re.escape(line)}[ \t]*\n)" for line in old), text, re.M)
+                     if any(begin <= m.start() and m.end() <= end for begin, end in ranges)]
+            if len(found) > 1 and context == most and self.line:
+                found = [min(found, key=lambda m: abs(text.count("\n", 0, m.start()) + 1 - self.line))]
             if len(found) == 1:
-                begin, end = found[0], found[0] + len(old)
+                old, new = found[0].group(), changed_lines(part, found[0].group().splitlines(keepends=True))
                 same = len(os.path.commonprefix([old, new]))
                 tail = len(os.path.commonprefix([old[same:][::-1], new[same:][::-1]]))
-                return begin + same, end - tail, new[same:len(new) - tail]
+                return found[0].start() + same, found[0].end() - tail, new[same:len(new) - tail]
+            if len(found) > 1:
+                raise ValueError("fits several places")
         raise ValueError("no longer applies")
+
+
+def indentation(line):
+    return len(line) - len(line.lstrip(" "))
+
+
+def changed_lines(part, lines):
+    """Returns the new text of lines of a source to which part of a patch applies, indented as they are."""
+    old = [line for kind, line in part if kind != "+"]
+    at = min(next(i for i, (kind, _) in enumerate(part) if kind != " "), len(old) - 1)  # the line at the change
+    shift = indentation(lines[at]) - indentation(old[at])
+    text, rest = "", iter(lines)
+    for kind, line in part:
+        if kind == "+":
+            text += " " * max(0, indentation(line) + shift) + line.lstrip(" ") + "\n"
+        else:
+            kept = next(rest)
+            text += kept if kind == " " else ""
+    return text
 
 
 def head_kind(head):
@@ -111,8 +140,22 @@ def head_kind(head):
     return "constant" if "constexpr" in words else "function"
 
 
+def name_of(head):
+    """Returns the name of a function as its definition has it, "CudaMessages::create"."""
+    depth = angle = 0
+    for i, token in enumerate(head):
+        if token == "(" and depth == 0 and angle <= 0 and i > 0 and head[i - 1] not in ("__attribute__", "alignas", "decltype"):
+            begin = max(at for at in range(i) if head[at] == "operator") if "operator" in head[:i] else i - 1
+            while head[begin - 1:begin] == ["~"] or begin > 1 and head[begin - 1] == "::" and head[begin - 2].isidentifier():
+                begin -= 1 if head[begin - 1] == "~" else 2
+            return "".join(head[begin:i])
+        depth += (token == "(") - (token == ")")
+        angle += (token == "<") - (token == ">")
+    return ""
+
+
 def function_bodies(text):
-    """Returns the offsets behind the opening and at the closing brace of each function's body that is not constexpr."""
+    """Returns the name of each function, the offsets behind the opening and at the closing brace of its body, and whether it is constexpr."""
     tokens = [m for m in TOKEN.finditer(text) if not re.match(r"//|/\*|\s*#", m.group())]
     bodies, head, scopes, i = [], [], 0, 0
     while i < len(tokens):
@@ -123,7 +166,7 @@ def function_bodies(text):
                 scopes += 1
                 head = []
             else:
-                begin, depth = tokens[i].end(), 1
+                name, begin, depth = name_of(head), tokens[i].end(), 1
                 while depth > 0 and i + 1 < len(tokens):
                     i += 1
                     depth += (tokens[i].group() == "{") - (tokens[i].group() == "}")
@@ -131,8 +174,7 @@ def function_bodies(text):
                     head.append("}")
                 else:
                     head = []
-                    if kind == "function":
-                        bodies.append((begin, tokens[i].start()))
+                    bodies.append(Body(name, begin, tokens[i].start(), kind == "constant"))
         elif token == "}":
             head = []
         elif token == ";":
@@ -164,8 +206,8 @@ def joined_text(text, mutants, header):
     """Returns a text in which each of the mutants, (number, id, place) of one file, can be selected; and the numbers of those."""
     bodies, chosen = {}, []
     for number, mutant, (begin, end, change) in mutants:
-        for first, last in function_bodies(text):
-            if first <= begin and end <= last and is_balanced(body := text[first:begin] + change + text[end:last]):
+        for _, first, last, is_constexpr in function_bodies(text):
+            if not is_constexpr and first <= begin and end <= last and is_balanced(body := text[first:begin] + change + text[end:last]):
                 bodies.setdefault((first, last), []).append((number, mutant, body))
                 chosen.append(number)
     for (first, last), variants in sorted(bodies.items(), reverse=True):
@@ -232,12 +274,14 @@ def apply(originals, path):
     pathlib.Path(mutation.file).write_text(text[:begin] + change + text[end:])
 
 
-def main(action, originals, *arguments):
+def main(action, *arguments):
     try:
-        if action == "join":
-            join(originals, arguments)
+        if action == "file":
+            print(Mutation(arguments[0]).file)
+        elif action == "join":
+            join(arguments[0], arguments[1:])
         else:
-            {"apply": apply, "blame": blame}[action](originals, arguments[0])
+            {"apply": apply, "blame": blame}[action](*arguments)
     except (OSError, ValueError) as fault:
         sys.exit(f"error: {fault}")
 

@@ -185,7 +185,7 @@ run_test() {
 
 # Prints the values of a key in a patch's head, one a line.
 head_of() {
-  sed -n "/^--- /q; s/^# $2: //p" "$1"
+  sed -n "/^[^#]/q; s/^# $2: //p" "$1"
 }
 
 # Builds what the tests of some patches need: build_for SECONDS PATCH...
@@ -257,9 +257,8 @@ is_stale= # whether programs may be those of a patch that was built by itself
 # Whether a patch is killed in a build of its own: 0, 1 when it survives, 2 after an error.
 is_killed_alone() {
   local file status=1
-  file=$(sed -n 's,^+++ b/,,p' "$patch" | head -1)
-  cp "$file" "$scratch/source" 2> /dev/null
-  python3 tools/mutants.py apply build/mutants "$patch" 2> "$scratch/patch.log" ||
+  file=$(python3 tools/mutants.py file "$patch" 2> "$scratch/patch.log") && cp "$file" "$scratch/source" 2> "$scratch/patch.log" &&
+    python3 tools/mutants.py apply build/mutants "$patch" 2> "$scratch/patch.log" ||
     { error "$(sed -n '$s/^error: //p' "$scratch/patch.log")"; return 2; }
   if ! build_for $build_seconds "$patch"; then
     tail -5 "$scratch/build.log" >&2

@@ -16,8 +16,9 @@ A joined function holds its body once for each patch, and as it was:
     }}
 
 The environment variable ASHLAR_MUTANT selects the ID of a patch, a hash of its file's name; without it nothing is broken. Only code inside
-functions can be joined; constants, members, declarations and constexpr functions are patched one by one. ORIGINALS holds the sources before they
-were joined. Sources are relative to the current directory."""
+functions can be joined; constants, members, declarations and constexpr functions are patched one by one. An `if` of whole bodies, unlike `?:` of
+expressions, needs no equal types and takes statements and constructors too. ORIGINALS holds the sources before they were joined. Sources are
+relative to the current directory."""
 
 import collections
 import os
@@ -110,7 +111,7 @@ def changed_lines(part, lines):
 
 
 def head_kind(head):
-    """Returns what a brace opens whose declaration has these tokens: "scope", "function", "constant" (a constexpr function) or "value"."""
+    """Returns the kind of the brace behind a declaration of these tokens: "scope", "function", "constant" (a constexpr function), "value"."""
     words, depth, angle, prefix = [], 0, 0, False
     for i, token in enumerate(head):  # without template parameters and what is in parentheses
         if token == "template" and head[i + 1:i + 2] == ["<"]:
@@ -157,13 +158,12 @@ def name_of(head):
 def function_bodies(text):
     """Returns the name of each function, the offsets behind the opening and at the closing brace of its body, and whether it is constexpr."""
     tokens = [m for m in TOKEN.finditer(text) if not re.match(r"//|/\*|\s*#", m.group())]
-    bodies, head, scopes, i = [], [], 0, 0
+    bodies, head, i = [], [], 0
     while i < len(tokens):
         token = tokens[i].group()
         if token == "{":
             kind = head_kind(head)
             if kind == "scope":
-                scopes += 1
                 head = []
             else:
                 name, begin, depth = name_of(head), tokens[i].end(), 1
@@ -175,9 +175,7 @@ def function_bodies(text):
                 else:
                     head = []
                     bodies.append(Body(name, begin, tokens[i].start(), kind == "constant"))
-        elif token == "}":
-            head = []
-        elif token == ";":
+        elif token in ("}", ";"):
             head = []
         elif token == ":" and head[-1:] in (["public"], ["private"], ["protected"]):
             head = []
@@ -207,7 +205,10 @@ def joined_text(text, mutants, header):
     bodies, chosen = {}, []
     for number, mutant, (begin, end, change) in mutants:
         for _, first, last, is_constexpr in function_bodies(text):
-            if not is_constexpr and first <= begin and end <= last and is_balanced(body := text[first:begin] + change + text[end:last]):
+            if is_constexpr or begin < first or end > last:
+                continue
+            body = text[first:begin] + change + text[end:last]
+            if is_balanced(body):
                 bodies.setdefault((first, last), []).append((number, mutant, body))
                 chosen.append(number)
     for (first, last), variants in sorted(bodies.items(), reverse=True):
@@ -227,7 +228,7 @@ def joined_numbers(originals):
 
 
 def join(originals, paths):
-    sources = {}
+    sources = {}  # the patches and places of each
     for path in paths:
         try:
             mutation = Mutation(path)
@@ -259,9 +260,9 @@ def join(originals, paths):
 
 
 def blame(originals, log):
-    blamed = set()
+    numbers, blamed = joined_numbers(originals), set()
     for file, line in re.findall(r"([\w./-]+):(\d+):\d+: (?:fatal )?(?:error|note):", pathlib.Path(log).read_text(errors="replace")):
-        for (source, number), path in joined_numbers(originals).items():
+        for (source, number), path in numbers.items():
             if number == int(line) // LINES_OF_A_MUTANT and file.endswith("/" + source):
                 blamed.add(path)
     print("".join(f"{path}\n" for path in sorted(blamed)), end="")

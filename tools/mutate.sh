@@ -21,7 +21,9 @@ set -uo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 results=$root/build/mutations.tsv
-build_seconds=1200 joint_build_seconds=7200 test_seconds=300
+build_seconds=1200 joint_build_seconds=7200
+# Limits of a test on the code as it is, and on a mutant; there it may also take ten times as long as on the code as it is.
+sound_seconds=1800 mutant_seconds=300
 
 # Prints a hash of what decides on the result of a patch besides the patch: all files but docs, other patches, and how they are run.
 hash_sources() {
@@ -170,6 +172,7 @@ targets_of() {
   esac
 }
 
+test_seconds=$sound_seconds
 # Runs a test: "lit FILE", "cases PROGRAM [FILTER]", "options CASE...", "ctest NAME".
 run_test() {
   local kind=$1
@@ -282,7 +285,7 @@ is_killed() {
   is_killed_alone
 }
 
-declare -A sound # tests that are known to pass on the code as it is
+declare -A sound # seconds of tests that pass on the code as it is
 for patch in "${patches[@]}"; do
   started=$SECONDS
   [ -r "$patch" ] || { error "is not there"; continue; }
@@ -290,9 +293,11 @@ for patch in "${patches[@]}"; do
   [ -n "$tests" ] && [ -n "$(head_of "$patch" breaks)" ] || { error "does not say what it breaks and which test fails"; continue; }
   if [ -z "${sound[$tests]:-}" ]; then
     build_for $build_seconds "$patch" || { tail -5 "$scratch/build.log" >&2; error "the code as it is does not build"; continue; }
+    begin=$SECONDS test_seconds=$sound_seconds
     tests_pass "$patch" || { tail -5 "$scratch/test.log" >&2; error "its tests fail on the code as it is"; continue; }
-    sound[$tests]=yes
+    sound[$tests]=$((SECONDS - begin))
   fi
+  test_seconds=$((sound[$tests] * 10 > mutant_seconds ? sound[$tests] * 10 : mutant_seconds))
   is_killed
   case $? in
     0)

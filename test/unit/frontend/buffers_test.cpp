@@ -86,6 +86,7 @@ TEST_CASE("buffers: weights of layers are trained, whatever they hold", "[fronte
   CHECK(isTrained(importToTrain(afterLayer("Add", "fc.bias", {0, 0, 0, 0, 0, 0})), "fc.bias"));
   CHECK(isTrained(importToTrain(afterLayer("Mul", "norm.weight", {1, 1, 1, 1, 1, 1})), "norm.weight"));
   CHECK(isTrained(importToTrain(afterLayer("Mul", "norm.weight", {1, 1.0001, 1, 1.0002, 0.9999, 1})), "norm.weight"));
+  CHECK(isTrained(importToTrain(afterLayer("Mul", "norm.weight", {1, 1.0001, 1.0002, 1.0003, 1.0004, 1.0005})), "norm.weight"));
   CHECK(isTrained(importToTrain(afterLayer("Mul", "layer_scale", {1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6})), "layer_scale"));
   std::vector<double> identity(36);
   for (size_t i = 0; i < 36; i += 7) {

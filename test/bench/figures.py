@@ -21,7 +21,7 @@ import tempfile
 
 from measuring import ROOT, run, table
 
-SECTIONS = ["compile", "stages", "chains", "giant", "resnets", "layouts", "axes", "linear", "mlp", "memory", "mnist"]
+SECTIONS = ["compile", "stages", "chains", "giant", "resnets", "layouts", "axes", "linear", "mlp", "micro_batches", "memory", "mnist"]
 # Loss of MindSpore's example, from its documentation.
 MINDSPORE_CURVE = {10: 2.2922, 20: 2.2783, 30: 2.2538, 40: 2.1638, 50: 1.9843, 60: 1.6062, 70: 1.2097, 80: 0.9816, 90: 0.7723, 100: 0.6854}
 REPEATS = 5
@@ -179,14 +179,14 @@ class Bench:
             rows.append([ranks, f"{statistics.median(s for s, _ in runs):.3f}", f"{statistics.median(self.step_us(o) for _, o in runs):.2f}"])
         table("linear: global batch 16, 2000 steps, Momentum", ["ranks", "whole process, s", "step, us"], rows)
 
-    def torch_step_us(self, ranks):
+    def torch_step_us(self, ranks, *options):
         """Step time of the same net in PyTorch, or None without it."""
         python = self.options.torch_python
         if subprocess.run([python, "-c", "import torch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
             return None
         script = ROOT / "test/bench/mlp_torch.py"
         threads = os.cpu_count() // ranks
-        _, output = run([python, script, "--ranks", ranks, "--threads", max(1, threads)], self.folder)
+        _, output = run([python, script, "--ranks", ranks, "--threads", max(1, threads), *options], self.folder)
         return self.step_us(output)
 
     def mlp(self):
@@ -212,6 +212,24 @@ class Bench:
                          f"{ratio:.2f}" if ratio else ""])
         table(f"mlp: global batch 256, f32, SGD; peak of one core {peak:.0f} GFLOP/s",
               ["ranks x threads", "step, us", "GFLOP/s", "of the cores' peak", "PyTorch step, us", "ours / PyTorch"], rows)
+
+    def micro_batches(self):
+        shape = ["--layers", 5, "--width", 1024]
+        model = self.model("wide", "mlp", *shape)
+        rows = []
+        for parts in (1, 4):
+            (self.folder / "parts.txtpb").write_text(re.sub(r"global_batch: \d+", "global_batch: 256", (ROOT / "docs/jobs/mlp.txtpb").read_text()) + f"accumulate: {parts}\n")
+            self.compile(model, self.folder / "parts.txtpb", "parts", "--mesh", "dp=2")
+            ours, theirs = [], []
+            for _ in range(REPEATS):
+                _, output = run(self.launch(2, "./parts", "--steps", 50, "--log-every", 0, "--threads", 1), self.folder)
+                ours.append(self.step_us(output))
+                peer = self.torch_step_us(2, *shape, "--accumulate", parts)
+                if peer is not None:
+                    theirs.append(peer)
+            ratio = statistics.median(o / t for o, t in zip(ours, theirs)) if theirs else None
+            rows.append([parts, f"{statistics.median(ours):.0f}", f"{statistics.median(theirs):.0f}" if theirs else "not installed", f"{ratio:.2f}" if ratio else ""])
+        table("Micro-batches: mlp of 5 layers, width 1024, global batch 256, SGD, 2 ranks", ["micro-batches", "step, us", "PyTorch step, us", "ours / PyTorch"], rows)
 
     def memory(self):
         rows = []
@@ -254,7 +272,7 @@ def main():
             parser.error(f"unknown section {name}; there are {', '.join(SECTIONS)}")
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, folder)
-        methods = {"compile": bench.compile_time, "stages": bench.stages, "chains": bench.chains, "giant": bench.giant, "resnets": bench.resnets, "layouts": bench.layouts, "axes": bench.axes, "linear": bench.linear, "mlp": bench.mlp, "memory": bench.memory, "mnist": bench.mnist}
+        methods = {"compile": bench.compile_time, "stages": bench.stages, "chains": bench.chains, "giant": bench.giant, "resnets": bench.resnets, "layouts": bench.layouts, "axes": bench.axes, "linear": bench.linear, "mlp": bench.mlp, "micro_batches": bench.micro_batches, "memory": bench.memory, "mnist": bench.mnist}
         for name in wanted:
             methods[name]()
 

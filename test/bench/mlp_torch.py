@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The zoo's MLP in PyTorch on the CPU: the peer of figures.py. Prints the step time as our executables do.
 
-    mlp_torch.py --ranks N --threads T
+    mlp_torch.py --ranks N --threads T [--accumulate K]
 
 One rank: eager and torch.compile, the faster counts; several ranks: DistributedDataParallel over gloo, one process a rank. The data is random and
-already in memory, so only the step is timed (ours includes its data pipeline). The peer on a GPU: tools/gpu_check/torch_peers.py.
+already in memory, so only the step is timed (ours includes its data pipeline). K micro-batches a step: all but the last under no_sync(). The peer on a GPU: tools/gpu_check/torch_peers.py.
 """
 
 import argparse
+import contextlib
 import os
 import statistics
 import time
@@ -51,12 +52,15 @@ def measure(rank, options, results):
         dist.init_process_group("gloo", rank=rank, world_size=ranks)
         model = nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    images = torch.randn(options.batch // ranks, 784)
-    labels = torch.randint(0, 10, (options.batch // ranks,))
+    parts = options.accumulate
+    images = torch.randn(options.batch // ranks // parts, 784)
+    labels = torch.randint(0, 10, (options.batch // ranks // parts,))
 
     def train(forward):
         optimizer.zero_grad(set_to_none=True)
-        nn.functional.cross_entropy(forward(images), labels).backward()
+        for part in range(parts):
+            with model.no_sync() if ranks > 1 and part < parts - 1 else contextlib.nullcontext():
+                (nn.functional.cross_entropy(forward(images), labels) / parts).backward()
         optimizer.step()
 
     best = median_step_us(lambda: train(model))
@@ -79,6 +83,7 @@ def main():
     parser.add_argument("--layers", type=int, default=3)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--batch", type=int, default=256)
+    parser.add_argument("--accumulate", type=int, default=1)
     options = parser.parse_args()
     results = mp.get_context("spawn").SimpleQueue()
     if options.ranks == 1:

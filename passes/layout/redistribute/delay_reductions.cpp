@@ -63,19 +63,17 @@ public:
     }
   }
 
-  // Delays a sum that adds up in a variable to where its value goes elsewhere.
-  void delayThrough(nn::VariableOp variable, unsigned tensor) {
+  // Delays a sum that adds up in a variable to where its value goes elsewhere. `accesses`: the ops that read or write it.
+  void delayThrough(nn::VariableOp variable, unsigned tensor, ArrayRef<unsigned> accesses) {
     SmallVector<unsigned> reads, zeros; // ops
     std::optional<unsigned> sum;        // the op that writes it
-    for (unsigned op = 0; op < problem.ops.size(); ++op) {
-      if (problem.ops[op].variable == tensor) {
+    for (unsigned op : accesses) {
+      if (problem.ops[op].variable) {
         reads.push_back(op);
-      } else if (isa<nn::WriteOp>(irOf(op)) && problem.ops[op].taken.front() == tensor) {
-        if (nn::isZero(problem.values[assignment.inputs[op].front().value].value)) {
-          zeros.push_back(op);
-        } else if (std::exchange(sum, op)) {
-          return; // two sums may have terms in two layouts
-        }
+      } else if (nn::isZero(problem.values[assignment.inputs[op].front().value].value)) {
+        zeros.push_back(op);
+      } else if (std::exchange(sum, op)) {
+        return; // two sums may have terms in two layouts
       }
     }
     const Layout home = problem.tensors[tensor].given->layout;
@@ -120,7 +118,7 @@ private:
   // Whether a value is linear in the value of the variable.
   bool isLinearInCarried(Place place, unsigned depth) const {
     std::optional<unsigned> maker = problem.values[place.value].maker;
-    if (place.holding != 0 || !maker || depth > kMaxDepth) {
+    if (place.holding != 0 || !maker || depth > kMaxDepth || assignment.countUses(place) != 1) { // so the ops above are a tree
       return false;
     }
     return readsCarried(*maker) || llvm::any_of(linearOperands(irOf(*maker)), [&](const auto &set) {
@@ -327,9 +325,17 @@ void delayReductions(const LayoutProblem &problem, const ProblemProgram &program
 }
 
 void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner) {
+  llvm::DenseMap<unsigned, SmallVector<unsigned>> accesses; // by tensor
+  for (const auto &[number, op] : llvm::enumerate(problem.ops)) {
+    if (op.variable) {
+      accesses[*op.variable].push_back(number);
+    } else if (isa<nn::WriteOp>(op.op)) {
+      accesses[*op.taken.front()].push_back(number);
+    }
+  }
   for (auto [variable, tensor] : problem.variables) {
     if (nn::VariableOp(variable)->hasAttr(nn::kScratchAttr)) { // nothing outside of the programs reads it
-      Delay(problem, assignment, planner).delayThrough(variable, tensor);
+      Delay(problem, assignment, planner).delayThrough(variable, tensor, accesses.lookup(tensor));
     }
   }
 }

@@ -278,3 +278,28 @@ module {
     return
   }
 }
+
+// -----
+
+// Two programs write sums, whose terms might have two layouts: the variable stays whole.
+module {
+  dist.mesh @mesh <["dp" = 4]>
+  // CHECK-LABEL: nn.variable @twice
+  // CHECK-SAME: dist.layout = #dist.layout<[{}]>
+  nn.variable @twice : tensor<16xf32> {dist.layout = #dist.layout<[{}]>, nn.scratch}
+  // CHECK-LABEL: func.func @other
+  // CHECK-NOT: partial
+  func.func @other(%x: tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+    nn.write @twice, %x : tensor<16xf32>
+    return
+  }
+  // CHECK-LABEL: func.func @one
+  // CHECK: dist.redistribute
+  func.func @one(%x: tensor<8x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+    %a = nn.reduce sum %x dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
+    %sum = nn.read @twice : tensor<16xf32>
+    %new = nn.add %sum, %a : tensor<16xf32>
+    nn.write @twice, %new : tensor<16xf32>
+    return
+  }
+}

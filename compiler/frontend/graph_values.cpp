@@ -15,8 +15,8 @@ namespace ashlar::frontend {
 namespace {
 
 // Symbols of the module that later passes create.
-constexpr llvm::StringLiteral kReservedNames[] = {nn::kEvalStep, nn::kForward,   nn::kInit,  nn::kLargerForward,
-                                                  "mesh",        nn::kTrainStep, nn::kUpdate};
+constexpr llvm::StringLiteral kReservedNames[] = {nn::kEvalStep, nn::kForward, nn::kInit,      nn::kLargerForward,
+                                                  "mesh",        nn::kPrepare, nn::kTrainStep, nn::kUpdate};
 
 } // namespace
 

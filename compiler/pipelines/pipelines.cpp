@@ -61,6 +61,7 @@ void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
   }
   train::MixedPrecisionPassOptions options;
   options.narrowType = job.precision() == job::BF16_MIXED ? train::NarrowType::BF16 : train::NarrowType::F16;
+  options.narrowTables = job.has_optimizer_parallel() && job.mode() != job::DATA_PARALLEL; // master copies are sharded
   passes.addPass(train::createMixedPrecisionPass(options));
 }
 
@@ -95,6 +96,7 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
     accumulate.count = job::microBatches(job);
     accumulate.samples = std::max<int64_t>(job::programBatch(job), 1);
     passes.addPass(train::createAccumulatePass(accumulate));
+    passes.addPass(train::createPrepareStepPass());
   }
 }
 

@@ -192,7 +192,7 @@ std::vector<StepProgram> estimateAll(ModuleOp module, const pipelines::Variant &
       }
     }
   } else {
-    runs = {{nn::kTrainStep, job::microBatches(job)}, {nn::kUpdate, 1}};
+    runs = {{nn::kPrepare, 1}, {nn::kTrainStep, job::microBatches(job)}, {nn::kUpdate, 1}};
     runs[nn::kForward] = 1;
   }
   std::vector<StepProgram> programs;

@@ -94,6 +94,10 @@ private:
       return;
     }
     exec::ProgramOp update = findProgram(nn::kUpdate); // then the other is a micro-batch of a step
+    if (exec::ProgramOp prepare = findProgram(nn::kPrepare)) {
+      writeCollectives(prepare, "before a step");
+      writeInstructions(prepare, "before a step");
+    }
     writeCollectives(step, update ? "a micro-batch" : "a step");
     writeInstructions(step, update ? "micro-batch" : "step");
     if (update) {
@@ -155,7 +159,8 @@ private:
       for (mlir::Attribute each : sends ? sends.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
         auto transfer = mlir::cast<exec::TransferAttr>(each);
         auto tensor = mlir::cast<exec::TensorOp>(mlir::SymbolTable::lookupSymbolIn(variant, transfer.getTensor().getAttr()));
-        bool isOfEachMicroBatch = !nn::isEvaluation(program.getSymName()) && !program.getSymName().starts_with(nn::kUpdate);
+        bool isOfEachMicroBatch =
+            !nn::isEvaluation(program.getSymName()) && !program.getSymName().starts_with(nn::kUpdate); // nothing is sent ahead of a step
         if (isOfEachMicroBatch) {
           sent[transfer.getStage()] += byteSize(tensor.getBuffer().getType());
         }
@@ -287,7 +292,7 @@ private:
                               .str());
     }
     writeOverlap(step);
-    if (sums.empty()) {
+    if (sums.empty() && step.getSymName() != nn::kPrepare) { // which has any only where parameters are sharded
       line("collectives", run == "a step" ? "none" : ("none " + run).str());
     }
   }

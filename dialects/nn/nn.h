@@ -70,6 +70,8 @@ inline constexpr llvm::StringLiteral kInternalAttr = "nn.internal";
 // The functions of a module. One that trains has @init, @train_step and @eval_step; one that does not, @init and @forward.
 inline constexpr llvm::StringLiteral kInit = "init";
 inline constexpr llvm::StringLiteral kTrainStep = "train_step";
+// Ahead of @train_step where a step is several runs of that: what all of them use.
+inline constexpr llvm::StringLiteral kPrepare = "prepare";
 // Behind @train_step where a step is several runs of that: the update of the variables.
 inline constexpr llvm::StringLiteral kUpdate = "update";
 inline constexpr llvm::StringLiteral kEvalStep = "eval_step";

@@ -16,14 +16,14 @@ def Nn_VariableOp : Nn_Op<"variable", [Symbol, DeclareOpInterfaceMethods<SymbolU
   let description = [{
     A parameter (`trainable`) or a state: optimizer state, step counter, seed. `init` is a dense attribute of the variable's type, or one of
     `#nn.fill`, `#nn.uniform`, `#nn.normal`; once the function @init computes it, the attribute is gone. `state_of` names the parameter of
-    an optimizer state. `internal` variables belong to the compiler: no rule matches them, and no report lists them.
+    an optimizer state, of a sum of gradients, or of a copy. `internal` variables belong to the compiler: no rule matches them, and no report lists them.
 
         nn.variable @fc1.weight trainable : tensor<512x784xf32> = #nn.uniform<-0.03 : f64, 0.03 : f64>
         nn.variable @fc1.weight.momentum state_of @fc1.weight : tensor<512x784xf32> = dense<0.0> : tensor<512x784xf32>
         nn.variable @ashlar.step internal : tensor<i64>
 
     **Constraints:** (C1) a dense `init` has the type of the variable; (C2) the variable has no more bytes than a tensor may have; (C3)
-    `state_of` names a trainable `nn.variable`.
+    `state_of` names an `nn.variable` of the model, neither internal nor a state itself.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypeAttrOf<AnyStaticShapeTensor>:$type, OptionalAttr<AnyAttr>:$init, UnitAttr:$trainable,
                        OptionalAttr<FlatSymbolRefAttr>:$state_of, UnitAttr:$internal);

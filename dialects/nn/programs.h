@@ -7,12 +7,17 @@
 
 #include "dialects/nn/nn.h"
 
+#include "mlir/IR/BuiltinOps.h"
+
 namespace ashlar::nn {
 
 // Whether a program evaluates: eval_step, or a chunk of it (eval_step_1) where a pipeline's stages have several.
 inline bool isEvaluation(llvm::StringRef program) {
   return program.consume_front(kEvalStep) && (program.empty() || program.starts_with("_"));
 }
+
+// Returns the variables that @prepare of a module writes, in its order: each is made of the parameter whose state it is.
+llvm::SmallVector<VariableOp> preparedVariables(mlir::ModuleOp module);
 
 } // namespace ashlar::nn
 

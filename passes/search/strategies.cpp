@@ -23,7 +23,7 @@ SmallVector<WeightedProgram> programsOfStep(ModuleOp module, int64_t runs) {
   const bool updatesLater = static_cast<bool>(module.lookupSymbol(nn::kUpdate));
   for (auto [number, function] : llvm::enumerate(module.getOps<func::FuncOp>())) {
     StringRef name = function.getName();
-    if (name == nn::kTrainStep || name == nn::kUpdate || name == nn::kForward) {
+    if (llvm::is_contained({nn::kPrepare, nn::kTrainStep, nn::kUpdate, nn::kForward}, name)) {
       programs.push_back({static_cast<unsigned>(number), updatesLater && name == nn::kTrainStep ? runs : 1});
     }
   }

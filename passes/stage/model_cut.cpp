@@ -23,13 +23,20 @@ LogicalResult ModelCut::run(ModuleOp module) {
     }
     FunctionCut &made = *functions.emplace_back(std::make_unique<FunctionCut>(function, *assignment));
     step = name == nn::kTrainStep ? &made : step;
-    name == nn::kTrainStep ? divideStep(made) : name == nn::kUpdate ? divideUpdate(made) : divideEvaluation(made);
+    if (name == nn::kTrainStep) {
+      divideStep(made);
+    } else if (name == nn::kUpdate) {
+      divideUpdate(made);
+    } else if (name != nn::kPrepare) { // that follows from what the others read
+      divideEvaluation(made);
+    }
     if (failed(made.finish())) {
       return failure();
     }
   }
   for (const std::unique_ptr<FunctionCut> &each : functions) {
-    addSharedWrites(*each);
+    StringRef name = each->getFunction().getSymName();
+    name == nn::kPrepare ? dividePreparation(*each) : addSharedWrites(*each);
     if (failed(each->finish())) { // what the writes take
       return failure();
     }
@@ -164,6 +171,17 @@ void ModelCut::addSharedWrites(FunctionCut &function) {
       StageProgram &last = isStep ? *function.programsOf(stage).front() : *function.programsOf(stage).back();
       int64_t round = maker ? maker->time + (maker->stage != stage) : 0;
       function.addWrite(write, isStep || round <= last.time ? last : updateProgram(function, round, stage));
+    }
+  }
+}
+
+// Each stage computes what its programs read.
+void ModelCut::dividePreparation(FunctionCut &function) {
+  for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
+    for (int64_t stage = 0; stage < cut.stages; ++stage) {
+      if (uses(stage, write.getVariable())) {
+        function.addWrite(write, function.program(stage, nn::kPrepare, 0));
+      }
     }
   }
 }

@@ -33,6 +33,7 @@ private:
   void divideUpdate(FunctionCut &function);
   void divideEvaluation(FunctionCut &function);
   void addSharedWrites(FunctionCut &function);
+  void dividePreparation(FunctionCut &function);
   llvm::DenseSet<mlir::Operation *> findAwaited(mlir::Block &body, const nn::Phases &phases) const;
   StageProgram &stepProgram(FunctionCut &function, StepPhase phase, int64_t virtualStage) const;
   StageProgram &updateProgram(FunctionCut &function, int64_t round, int64_t stage) const;

@@ -7,6 +7,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/paths.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -70,6 +71,10 @@ LogicalResult StageAssignment::run() {
 }
 
 void StageAssignment::findAccess(func::FuncOp function) {
+  if (function.getSymName() == nn::kPrepare) { // each stage computes what it uses
+    llvm::for_each(function.front().without_terminator(), [&](Operation &op) { access[&op] = Access::Free; });
+    return;
+  }
   const bool isStep = function.getSymName() == nn::kTrainStep;
   llvm::StringSet<> written;
   for (auto write : function.front().getOps<nn::WriteOp>()) {
@@ -161,7 +166,13 @@ void StageAssignment::findHomes(func::FuncOp step) {
       }
     }
   }
-  SymbolTable symbols(module); // a look-up in the module itself is linear
+  SymbolTable symbols(module);        // a look-up in the module itself is linear
+  llvm::StringMap<StringRef> sources; // of what @prepare makes of parameters that are updated
+  for (nn::VariableOp variable : nn::preparedVariables(module)) {
+    if (written.contains(*variable.getStateOf())) {
+      sources[variable.getSymName()] = *variable.getStateOf();
+    }
+  }
   llvm::StringMap<std::set<int64_t>> takers;
   for (auto read : step.front().getOps<nn::ReadOp>()) {
     StringRef name = read.getVariable();
@@ -169,6 +180,9 @@ void StageAssignment::findHomes(func::FuncOp step) {
     for (Operation *user : read->getUsers()) {
       if (auto stage = stageOf.find(user); isWritten && stage != stageOf.end()) {
         takers[name].insert(stage->second);
+        if (auto source = sources.find(name); source != sources.end()) { // it is made where it is taken
+          takers[source->second].insert(stage->second);
+        }
       }
     }
   }
@@ -188,7 +202,8 @@ void StageAssignment::findHomes(func::FuncOp step) {
     }
   }
   for (auto variable : module.getOps<nn::VariableOp>()) {
-    if (std::optional<StringRef> parameter = variable.getStateOf()) {
+    std::optional<StringRef> parameter = variable.getStateOf();
+    if (parameter && !sources.contains(variable.getSymName()) && firstTakers.contains(*parameter)) {
       firstTakers[variable.getSymName()] = firstTakers.lookup(*parameter);
     }
   }

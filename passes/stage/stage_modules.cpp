@@ -88,27 +88,32 @@ private:
     made->setAttr(dist::kStageAttr, dist::StageAttr::get(builder.getContext(), stage, cut.stages, slots));
     builder.setInsertionPointToStart(made.getBody());
     auto channel = [&](Value value, int64_t from, int64_t to) { return channels(value, from, to); };
-    SmallVector<Attribute> updates;
+    SmallVector<Attribute> preparations, updates;
     for (const std::unique_ptr<FunctionCut> &function : model.getFunctions()) {
       for (StageProgram *program : function->programsOf(stage)) {
         if (auto variable = module.lookupSymbol<nn::VariableOp>(program->name)) {
           return variable.emitError("variable \"") << program->name << "\" has the name of a program of a pipeline; rename it in the model";
         }
         function->emit(builder, *program, [&](Value value) { return names(value); }, channel);
-        if (function->getFunction().getSymName() == nn::kUpdate) {
-          updates.push_back(dist::RunAttr::get(builder.getContext(), builder.getStringAttr(program->name), 0));
+        StringRef name = function->getFunction().getSymName();
+        if (name == nn::kPrepare || name == nn::kUpdate) {
+          (name == nn::kPrepare ? preparations : updates)
+              .push_back(dist::RunAttr::get(builder.getContext(), builder.getStringAttr(program->name), 0));
         }
       }
     }
-    made->setAttr(dist::kOrderAttr, orderAttr(order, updates));
+    made->setAttr(dist::kOrderAttr, orderAttr(preparations, order, updates));
     emitVariables(made);
     return success();
   }
 
-  // The order of the micro-batches, folded, and the update once.
-  ArrayAttr orderAttr(ArrayRef<Action> order, ArrayRef<Attribute> updates) {
+  // The order of the micro-batches, folded, and once what is ahead of them and behind them.
+  ArrayAttr orderAttr(ArrayRef<Attribute> preparations, ArrayRef<Action> order, ArrayRef<Attribute> updates) {
     FoldedOrder folded = fold(order);
     SmallVector<Attribute> parts;
+    if (!preparations.empty()) {
+      parts.push_back(dist::RepeatAttr::get(builder.getContext(), builder.getArrayAttr(preparations), 1, 0));
+    }
     for (const Repetition &block : folded.blocks) {
       SmallVector<Attribute> runs;
       for (int64_t at = block.begin; at < block.end; ++at) {

@@ -47,7 +47,9 @@ enum class Form {
 // State: `forms` of all values that were f32; `narrowed` and `widened`, the conversions of values made so far. Linear in the number of ops.
 class MixedPrecision {
 public:
-  MixedPrecision(func::FuncOp function, FloatType narrowType) : function(function), narrowType(narrowType) {}
+  // `narrowsTables`: whether a table from outside is converted before rows of it are taken.
+  MixedPrecision(func::FuncOp function, FloatType narrowType, bool narrowsTables)
+      : function(function), narrowType(narrowType), narrowsTables(narrowsTables) {}
 
   void run() {
     for (Value argument : function.getArguments()) {
@@ -89,7 +91,11 @@ private:
     case Precision::Convert:
       return track(op->getResult(0), castForm(cast<nn::CastOp>(op)));
     case Precision::Follow:
+      break;
     case Precision::Move:
+      if (takesRows(op)) {
+        return narrowsTables ? computeNarrow(op) : computeWideAndRound(op);
+      }
       break;
     }
     bool hasNarrow = hasOperand(op, Form::Narrow), hasOutside = hasOperand(op, Form::Outside);
@@ -114,6 +120,14 @@ private:
       return Form::Wide;
     }
     return constant.getValue().isSplat() ? Form::Constant : Form::Outside;
+  }
+
+  // Whether an op takes rows of a trained table. They are rounded, as the table would be.
+  bool takesRows(Operation *op) {
+    auto indexing = dyn_cast<IndexingOpInterface>(op);
+    auto read = indexing ? indexing.getIndexed().getDefiningOp<nn::ReadOp>() : nn::ReadOp();
+    return read && forms.contains(read) &&
+           SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(function, read.getVariableAttr()).getTrainable();
   }
 
   // A conversion to f32 stays f32, as in the model; only bools fit into less.
@@ -153,7 +167,7 @@ private:
     }
   }
 
-  // An op with a constant that the narrow type cannot hold: a rounded factor would be wrong in all elements alike.
+  // As for an op with a constant that the narrow type cannot hold: a rounded factor would be wrong in all elements alike.
   void computeWideAndRound(Operation *op) {
     computeWide(op);
     Value result = op->getResult(0);
@@ -215,11 +229,11 @@ private:
   // Returns the value in the narrow type, when there is one.
   Value findNarrow(Value value) { return forms.lookup(value) == Form::Narrow ? value : narrowed.lookup(value); }
 
-  // A tensor from outside is converted before it is broadcast, sliced or sent. Named tensors of the model stay: rules may match them.
+  // A tensor is converted before it is broadcast, sliced or sent: once for all views of it, so that their gradients add up, and travel, in
+  // the narrow type. Named tensors of the model stay: rules may match them.
   bool isNarrowedBefore(Value value) {
     Operation *op = value.getDefiningOp();
-    bool isView = op && precisionOf(op) == Precision::Move && op->getNumOperands() == 1 && forms.lookup(value) != Form::Wide;
-    return isView && !op->hasAttr(nn::kOutputsAttr);
+    return op && precisionOf(op) == Precision::Move && op->getNumOperands() == 1 && !op->hasAttr(nn::kOutputsAttr);
   }
 
   Value narrow(Value value) {
@@ -282,6 +296,7 @@ private:
 
   func::FuncOp function;
   FloatType narrowType;
+  bool narrowsTables;
   DenseMap<Value, Form> forms;
   DenseMap<Value, Value> narrowed, widened;
 };
@@ -297,9 +312,9 @@ struct MixedPrecisionPass : public impl::MixedPrecisionPassBase<MixedPrecisionPa
     }
     FloatType type =
         narrowType == NarrowType::BF16 ? FloatType(BFloat16Type::get(&getContext())) : FloatType(Float16Type::get(&getContext()));
-    MixedPrecision(function, type).run();
+    MixedPrecision(function, type, narrowTables).run();
     if (auto larger = getOperation().lookupSymbol<func::FuncOp>(nn::kLargerForward)) {
-      MixedPrecision(larger, type).run();
+      MixedPrecision(larger, type, narrowTables).run();
     }
   }
 };

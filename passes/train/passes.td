@@ -12,8 +12,8 @@ def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
   let description = [{
     Parameters stay f32 (the master copy) and are converted where they are used, once a step. Matrix products are computed in the narrow type;
     exp, log, pow, softmax, cross entropy and sums in f32; every other op in f32 when one of its operands is a result of f32, else in the
-    narrow type. An op with a constant that the narrow type cannot hold is computed in f32 and rounded. Results of the function, and so the
-    loss, are f32 again. The gradient of a conversion is the conversion back.
+    narrow type. An op with a constant that the narrow type cannot hold is computed in f32 and rounded, and rows of a trained table are
+    rounded. Results of the function, and so the loss, are f32 again. The gradient of a conversion is the conversion back.
 
         %0 = nn.matmul %x, %w : tensor<8x4xf32>, tensor<4x2xf32> -> tensor<8x2xf32>
     ==>
@@ -28,6 +28,8 @@ def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
            [{::llvm::cl::values(
              clEnumValN(::ashlar::train::NarrowType::BF16, "bf16", "8 bits of precision, the range of f32"),
              clEnumValN(::ashlar::train::NarrowType::F16, "f16", "11 bits of precision, up to 65504"))}]>,
+    Option<"narrowTables", "narrow-tables", "bool", /*default=*/"false",
+           "round a trained table and not the rows taken of it: of equal value, but a table stored sharded is then gathered in the narrow type">,
   ];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
@@ -325,6 +327,29 @@ def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
     Option<"count", "count", "int64_t", /*default=*/"2", "micro-batches in a step; at least 2">,
     Option<"samples", "samples", "int64_t", /*default=*/"1", "samples in a micro-batch">,
   ];
+  let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
+}
+
+def PrepareStepPass : Pass<"ashlar-prepare-step", "::mlir::ModuleOp"> {
+  let summary = "Computes once a step what all its micro-batches would compute.";
+  let description = [{
+    A parameter is the same in all micro-batches of a step, and so is its conversion to a narrower type. The pass moves such conversions into
+    a function of their own, @prepare, which runs once, ahead of the micro-batches; its result is a variable "<parameter>.<type>", which
+    belongs into no checkpoint. Where the parameter is stored sharded, the gather moves with the conversion: once a step, in the narrow type.
+
+        %w = nn.read @w : tensor<3xf32>                           @train_step
+        %narrow = nn.cast %w : tensor<3xf32> -> tensor<3xbf16>
+    ==>
+        %w = nn.read @w : tensor<3xf32>                           @prepare
+        %narrow = nn.cast %w : tensor<3xf32> -> tensor<3xbf16>
+        nn.write @w.bf16, %narrow : tensor<3xbf16>
+
+        %narrow = nn.read @w.bf16 : tensor<3xbf16>                @train_step
+
+    Conversions of what @train_step itself writes stay. Without any other there is no @prepare.
+
+    Needs: @train_step and @update of ashlar-accumulate.
+  }];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
 }
 

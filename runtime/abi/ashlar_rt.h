@@ -264,6 +264,7 @@ typedef struct {
 // results.
 #define ASHLAR_RT_INIT "init"             // sets every variable and state
 #define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step, or one micro-batch of a step
+#define ASHLAR_RT_PREPARE "prepare"       // ahead of the micro-batches of a step; absent where they have nothing to share
 #define ASHLAR_RT_UPDATE "update"         // the rest of a step, behind its micro-batches; absent where a step has just one
 #define ASHLAR_RT_EVAL_STEP "eval_step"   // computes loss and correct count of one batch
 #define ASHLAR_RT_FORWARD "forward"       // runs the model

@@ -37,6 +37,33 @@ for mesh in dp=1 dp=2; do
 done
 cmp chunks_dp=1.losses chunks_dp=2.losses || fail "--deterministic gives other bits on two ranks"
 
+# Several micro-batches share the converted parameters, a step computes them again: on one rank, sharded, and in stages, where the second and
+# the third layer have one weight and so its copies.
+python3 "$(dirname "$0")/tied_model.py" shared.onnx
+{ sed 's/^mode: .*/mode: SEMI_AUTO/' mlp.txtpb; echo 'rules { match: "input" layout: "[{dp}, {}]" } deterministic { chunks: 4 }'; } > tied.txtpb
+micro_batches() {
+  local name=$1 mesh=$2
+  shift 2
+  { cat tied.txtpb; printf '%s\n' "$@"; } > shared.txtpb
+  train $name shared BF16_MIXED $mesh --steps 12 --log-every 1 $(grep -q deterministic shared.txtpb && echo --deterministic)
+}
+micro_batches whole dp=1
+micro_batches parts dp=1 'accumulate: 4'
+expect_close whole.log parts.log 2e-3
+expect_other_losses whole.log parts.log "micro-batches change no rounding"
+micro_batches twice dp=2 'accumulate: 4'
+expect_same_losses parts.log twice.log
+for level in 1 2 3; do
+  micro_batches level$level dp=2 'accumulate: 4' "optimizer_parallel { level: $level threshold_kb: 0 }"
+  expect_same_losses parts.log level$level.log
+done
+sed -i 's/deterministic .*//' tied.txtpb # which is for one stage
+for level in 0 1 3; do
+  micro_batches stages$level dp=2 'pipeline { stages: 2 micro_batches: 4 schedule: ONE_F_ONE_B } rules { match: "fc2" pipeline_stage: 1 }' \
+    "$([ $level = 0 ] || echo "optimizer_parallel { level: $level threshold_kb: 0 }")"
+  expect_close parts.log stages$level.log 2e-3
+done
+
 # Norms, attention, an embedding and its transpose; split over heads and words too. The loss falls a hundredfold in 30 steps: a rounding
 # early on shifts it by a share of a step.
 python3 "$(dirname "$0")/write_tokens.py" data 50 16
@@ -53,10 +80,12 @@ done
 # A model that holds its collectives itself: products split over tp are rounded before they are summed.
 "$tools/ashlar-zoo" mlp-hybrid -o hybrid.onnx
 for precision in F32 BF16_MIXED F16_MIXED; do
-  (cat "$jobs/mlp_hybrid.txtpb"; echo "precision: $precision") > hybrid.txtpb
-  "$tools/ashlarc" hybrid.onnx --job hybrid.txtpb -o hybrid
-  mpirun -n 4 ./hybrid --steps 40 --log-every 10 --threads 1 > hybrid_$precision.log
-  expect_close hybrid_F32.log hybrid_$precision.log 5e-3
+  for count in 1 4; do
+    (sed 's/labels: "labels"/& micro_batches: MEAN/' "$jobs/mlp_hybrid.txtpb"; echo "precision: $precision accumulate: $count") > hybrid.txtpb
+    "$tools/ashlarc" hybrid.onnx --job hybrid.txtpb -o hybrid
+    mpirun -n 4 ./hybrid --steps 40 --log-every 10 --threads 1 > hybrid_$precision$count.log
+    expect_close hybrid_F321.log hybrid_$precision$count.log 5e-3
+  done
 done
 
 # Gradients of 2^30 times the loss overflow: the first steps leave the weights as they are, as a learning rate of nearly 0 does.

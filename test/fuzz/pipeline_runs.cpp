@@ -104,6 +104,9 @@ FailureOr<ModuleRun> runWhole(ModuleOp program, const PipelineCase &what, const 
   };
   for (int64_t step = 0; step < stepsOf(what); ++step) {
     FailureOr<std::vector<Tensor>> results = failure();
+    if (program.lookupSymbol(nn::kPrepare) && failed(interpreter.run(nn::kPrepare, {}))) {
+      return failure();
+    }
     for (int64_t i = 0; i < what.microBatches; ++i) {
       if (failed(results = reference::runGlobal(interpreter, nn::kTrainStep, what.batches[step * what.microBatches + i]))) {
         return failure();

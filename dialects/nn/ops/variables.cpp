@@ -22,8 +22,8 @@ LogicalResult VariableOp::verify() {
 LogicalResult VariableOp::verifySymbolUses(SymbolTableCollection &symbols) {
   FlatSymbolRefAttr parameter = getStateOfAttr();
   auto variable = parameter ? symbols.lookupNearestSymbolFrom<VariableOp>(*this, parameter) : VariableOp();
-  if (parameter && (!variable || !variable.getTrainable())) { // C3
-    return emitOpError("is a state of ") << parameter << ", which is not a trainable nn.variable";
+  if (parameter && (!variable || variable.getInternal() || variable.getStateOf())) { // C3
+    return emitOpError("is a state of ") << parameter << ", which is not an nn.variable of the model";
   }
   return success();
 }

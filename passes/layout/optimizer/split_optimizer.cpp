@@ -4,6 +4,7 @@
 
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/phases.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/layout/inference/given_layout.h"
 #include "passes/layout/inference/layout_writer.h"
@@ -22,14 +23,15 @@ namespace ashlar::layout {
 
 namespace {
 
-// Returns the variables that forward and backward use only in narrower types: then each device stores its part of the master copy.
+// Returns the variables that forward and backward use only in narrower types, made by themselves or by @prepare: then each device stores
+// its part of the master copy.
 llvm::StringSet<> findMasterCopies(ModuleOp module) {
   llvm::StringSet<> narrowed, wide;
   for (auto function : module.getOps<func::FuncOp>()) {
     nn::Phases phases(function.front());
     for (auto read : function.front().getOps<nn::ReadOp>()) {
       for (Operation *user : read->getUsers()) {
-        if (phases.of(user) != nn::Phase::Update) {
+        if (phases.of(user) != nn::Phase::Update || function.getSymName() == nn::kPrepare) {
           bool isNarrowed = isCopy(user) && typeOf(user->getResult(0)).getElementTypeBitWidth() < read.getType().getElementTypeBitWidth();
           (isNarrowed ? narrowed : wide).insert(read.getVariable());
         }
@@ -74,6 +76,15 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
     return sums;
   }
 
+  // Returns what @prepare writes: copies of parameters, stored like them, but for a master copy.
+  llvm::StringSet<> findPrepared() {
+    llvm::StringSet<> names;
+    for (nn::VariableOp variable : nn::preparedVariables(getOperation())) {
+      names.insert(variable.getSymName());
+    }
+    return names;
+  }
+
   // Gives the gradients of parameters, and their state, the layouts of their shards.
   void splitState(ArrayRef<ParameterShard> shards) {
     llvm::StringSet<> replicatedSums = findReplicatedSums();
@@ -84,8 +95,10 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
       }
     }
     llvm::StringMap<const ParameterShard *> states; // with the shape of their parameter
+    llvm::StringSet<> prepared = findPrepared();
     for (auto variable : getOperation().getOps<nn::VariableOp>()) {
-      const ParameterShard *shard = variable.getStateOf() ? split.lookup(*variable.getStateOf()) : nullptr;
+      const bool isState = variable.getStateOf() && !prepared.contains(variable.getSymName());
+      const ParameterShard *shard = isState ? split.lookup(*variable.getStateOf()) : nullptr;
       if (shard && variable.getTensorType().getShape() == nn::VariableOp(shard->variable).getTensorType().getShape()) {
         states[variable.getSymName()] = shard;
         if (!replicatedSums.contains(variable.getSymName())) {
@@ -120,11 +133,21 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
     dist::RecomputeRules recompute(getOperation());
     llvm::StringSet<> masterCopies = findMasterCopies(getOperation());
     StoredLayouts stored;
+    auto storeSplit = [&](nn::VariableOp variable, const ParameterShard &shard) {
+      store(variable, shard);
+      stored[variable.getSymName()] = dist::LayoutAttr::get(&getContext(), shard.layout);
+    };
+    llvm::StringMap<SmallVector<nn::VariableOp>> prepared; // by parameter
+    for (nn::VariableOp variable : nn::preparedVariables(getOperation())) {
+      prepared[*variable.getStateOf()].push_back(variable);
+    }
     for (const ParameterShard &shard : shards) {
       nn::VariableOp variable = shard.variable;
       if (!shard.replicated && (level == 3 || masterCopies.contains(variable.getSymName()))) {
-        store(variable, shard);
-        stored[variable.getSymName()] = dist::LayoutAttr::get(&getContext(), shard.layout);
+        storeSplit(variable, shard);
+      }
+      if (!shard.replicated && level == 3) {
+        llvm::for_each(prepared[variable.getSymName()], [&](nn::VariableOp copy) { storeSplit(copy, shard); });
       }
     }
     for (auto function : getOperation().getOps<func::FuncOp>()) {

@@ -129,7 +129,7 @@ std::string remediesFor(const Peak &peak, const TensorTable &tensors, ArrayRef<P
   if (!hasProgram(nn::kTrainStep)) {
     return remedies.size() == 1 ? remedies[0].str() : llvm::join(remedies, ", or ");
   }
-  if (hasMesh && holdsReplicated(tensors, [](const NamedTensor &tensor) { return tensor.stateOf != nullptr; })) {
+  if (hasMesh && holdsReplicated(tensors, [](const NamedTensor &tensor) { return tensor.stateOf != nullptr && !tensor.isScratch; })) {
     remedies.push_back("optimizer_parallel of level 1, since every device holds all of the state");
   } else if (hasMesh && holdsReplicated(tensors, [](const NamedTensor &tensor) { return tensor.role == exec::Role::Variable; })) {
     remedies.push_back("optimizer_parallel of level 3, since every device holds all of the parameters");

@@ -289,7 +289,7 @@ private:
       SmallVector<Attribute> runs;
       for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
         auto program = FlatSymbolRefAttr::get(run.getProgram());
-        first = first ? first : program;
+        first = first || run.getProgram() == nn::kPrepare ? first : program;
         hasInputs |= takesBatches(module.lookupSymbol<func::FuncOp>(run.getProgram()));
         runs.push_back(exec::RunAttr::get(context, program, run.getMicroBatch(), /*takes_batch=*/program == first));
       }

@@ -45,13 +45,20 @@ func.func @write_c2(%x: tensor<2xf32>) {
 
 // -----
 
-nn.variable @w : tensor<2xf32>
-// expected-error @+1 {{is a state of @w, which is not a trainable nn.variable}}
+nn.variable @w internal : tensor<2xf32>
+// expected-error @+1 {{is a state of @w, which is not an nn.variable of the model}}
 nn.variable @variable_c3 state_of @w : tensor<2xf32>
 
 // -----
 
-// expected-error @+1 {{is a state of @nothing, which is not a trainable nn.variable}}
+nn.variable @w : tensor<2xf32>
+nn.variable @w.copy state_of @w : tensor<2xf32>
+// expected-error @+1 {{is a state of @w.copy, which is not an nn.variable of the model}}
+nn.variable @variable_c3 state_of @w.copy : tensor<2xf32>
+
+// -----
+
+// expected-error @+1 {{is a state of @nothing, which is not an nn.variable of the model}}
 nn.variable @variable_c3 state_of @nothing : tensor<2xf32>
 
 // -----

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Published training jobs of GPTs beside what Ashlar plans for them, without a GPU.
+
+    published.py TABLE [--build BUILD] [--only NAME,...] [--job FIELDS] [--explain FILE]
+
+TABLE has tabs between columns and a line for each job: name, heads, hidden, layers, tp, pp, dp, global_batch, sequence, vocabulary, gpu (a machine preset) and
+published_s_per_step; others are ignored. A job becomes `ashlar-zoo transformer` of these sizes and a job as an expert writes it: rules for tensor
+parallelism, micro-batches of a sample a device, ONE_F_ONE_B, AdamW, clipping, BF16_MIXED, level 1 of optimizer parallelism, 8 ranks a host.
+--job adds fields to each job; --explain writes the plan of the last one.
+
+A row has the predicted step beside the published one, and the bytes that a device of the busiest stage sends beside an expert's count: each gradient reduced
+once in f32, each parameter gathered once in bf16; of each micro-batch and layer two activations forward and two gradients backward summed over tp, of the
+embedding one of each, of the loss the statistics of its rows; between stages a device's part of an activation and of its gradient. Fails when a step is more
+than 15 % from the published one, the bytes are more than 2 % from the count, or a device needs 80 GB or more.
+"""
+
+import argparse
+import csv
+import json
+import pathlib
+import subprocess
+import tempfile
+
+from measuring import ROOT, run, table
+
+STEP, BYTES, MEMORY = 0.15, 0.02, 80e9
+SPLIT = {"*.attention.query.weight": "[{}, {tp}]", "*.attention.key.weight": "[{}, {tp}]", "*.attention.value.weight": "[{}, {tp}]",
+         "*.attention.projection.weight": "[{tp}, {}]", "*.mlp.up.weight": "[{}, {tp}]", "*.mlp.down.weight": "[{tp}, {}]",
+         "embedding.weight": "[{tp}, {}]", "head.weight": "[{}, {tp}]"}
+NUMBERS = ("heads", "hidden", "layers", "tp", "pp", "dp", "global_batch", "sequence", "vocabulary")
+
+
+def job_text(row, fields):
+    micro_batches = row["global_batch"] // row["dp"]
+    parts = f"pipeline {{ stages: {row['pp']} micro_batches: {micro_batches} schedule: ONE_F_ONE_B }}" if row["pp"] > 1 else f"accumulate: {micro_batches}"
+    return "\n".join([
+        "mode: SEMI_AUTO", f'mesh {{ axes {{ name: "dp" size: {row["dp"]} }} axes {{ name: "tp" size: {row["tp"]} }} }}',
+        'rules { match: "tokens" layout: "[{dp}, {}]" }',
+        *(f'rules {{ match: "{match}" layout: "{layout}" }}' for match, layout in SPLIT.items() if row["tp"] > 1), parts,
+        f"global_batch: {row['global_batch']}", 'loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }',
+        "optimizer { adamw { weight_decay: 0.1 } learning_rate: 0.0003 clip_global_norm: 1 }", "precision: BF16_MIXED", "optimizer_parallel { level: 1 }",
+        f"machine {{ preset: {row['gpu']} ranks_per_host: 8 }}",
+        'dataset { npy {} features { column: "tokens" tensor: "tokens" } features { column: "next" tensor: "labels" } }',
+        'init { match: "*norm*.weight" fill: 1 }', 'init { match: "*.bias" fill: 0 }', 'init { match: "*" normal { std: 0.02 } }', "epochs: 1", fields, ""])
+
+
+def parameters(row):
+    """Elements of a device's parameters in a layer, and in the embedding and head."""
+    width, tp = row["hidden"], row["tp"]
+    layer = 12 * width * width / tp + (3 + 4) * width / tp + 2 * width + 4 * width
+    return layer, row["vocabulary"] * width / tp, row["vocabulary"] * width / tp
+
+
+def expert_bytes(row):
+    """Bytes that a device of the busiest stage sends in a step."""
+    def ring(size):
+        return (size - 1) / size
+
+    layer, embedding, head = parameters(row)
+    micro_batches, layers = row["global_batch"] / row["dp"], row["layers"] / row["pp"]
+    activation = row["sequence"] * row["hidden"] * 2
+    summed = 2 * ring(row["tp"]) * activation * micro_batches
+    replicated = layers * layer
+    first, last = replicated + embedding, replicated + head
+    both = first + head
+    data = [ring(row["dp"]) * (4 + 2) * count for count in ([both] if row["pp"] == 1 else [first, last])]
+    tensor = 4 * layers * summed + summed
+    between = 0 if row["pp"] == 1 else activation / row["tp"] * micro_batches
+    middle = ring(row["dp"]) * 6 * replicated + 4 * layers * summed + 2 * between
+    return max([each + tensor + between for each in data] + ([middle] if row["pp"] > 2 else []))
+
+
+def plan(row, options, folder):
+    ashlarc = pathlib.Path(options.build).resolve() / "bin"
+    run([ashlarc / "ashlar-zoo", "transformer", "--no-data", "--layers", row["layers"], "--width", row["hidden"], "--heads", row["heads"],
+         "--sequence", row["sequence"], "--vocabulary", row["vocabulary"], "-o", "model.onnx"], folder)
+    (folder / "job.txtpb").write_text(job_text(row, options.job))
+    found = subprocess.run([ashlarc / "ashlarc", "plan", "model.onnx", "--job", "job.txtpb", "--target", "cuda", "--json", "-"], cwd=folder, text=True,
+                           stdout=subprocess.PIPE, check=True)
+    if options.explain:
+        _, text = run([ashlarc / "ashlarc", "model.onnx", "--job", "job.txtpb", "--target", "cuda", "--explain"], folder)
+        pathlib.Path(options.explain).write_text(text)
+    return json.loads(found.stdout)["meshes"][0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table")
+    parser.add_argument("--build", default=ROOT / "build")
+    parser.add_argument("--only")
+    parser.add_argument("--job", default="")
+    parser.add_argument("--explain")
+    options = parser.parse_args()
+    with open(options.table, newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    lines, missed = [], []
+    for row in rows:
+        if options.only and row["name"] not in options.only.split(","):
+            continue
+        row.update({name: int(row[name]) for name in NUMBERS})
+        with tempfile.TemporaryDirectory() as folder:
+            mesh = plan(row, options, pathlib.Path(folder))
+        published, step = float(row["published_s_per_step"]), mesh["step_ns"] / 1e9
+        sent, expert, memory = mesh["bytes_sent"], expert_bytes(row), mesh["memory"]
+        largest = max(memory["parts"], key=lambda part: part["bytes"])
+        lines.append([row["name"], f"{published:.2f}", f"{step:.2f}", f"{step / published:.2f}", f"{mesh['compute_ns'] / 1e9:.2f}",
+                      f"{mesh['exposed_ns'] / 1e9:.2f}", f"{sent / 1e9:.2f}", f"{expert / 1e9:.2f}", f"{sent / expert:.2f}", f"{memory['bytes'] / 1e9:.1f}",
+                      f"{largest['bytes'] / 1e9:.1f} {largest['name']}"])
+        missed += [f"{row['name']}: {text}" for text, is_missed in (
+            (f"step {step / published:.2f} of the published one", abs(step / published - 1) > STEP),
+            (f"bytes {sent / expert:.2f} of the expert's", abs(sent / expert - 1) > BYTES),
+            (f"{memory['bytes'] / 1e9:.1f} GB a device", memory["bytes"] >= MEMORY)) if is_missed]
+    table("Published jobs and their plans", ["job", "published, s", "planned, s", "ratio", "computing, s", "exposed, s", "sent, GB", "expert, GB", "ratio",
+                                             "memory, GB", "most of it, GB"], lines)
+    if missed:
+        raise SystemExit("missed: " + "; ".join(missed))
+
+
+if __name__ == "__main__":
+    main()

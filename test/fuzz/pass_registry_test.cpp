@@ -44,6 +44,7 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-loss-scale", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-watch-nonfinite", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-optimizer", "test/fuzz/update_passes_test.cpp"},
+    {"ashlar-prepare-step", "test/fuzz/update_passes_test.cpp"},
     {"ashlar-init", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-verify-train", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-assign-stages", "test/fuzz/pipeline_test.cpp"},

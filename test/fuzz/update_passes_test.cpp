@@ -304,3 +304,37 @@ TEST_CASE("train passes: ashlar-accumulate makes one update of the sum of the gr
     }
   });
 }
+
+TEST_CASE("train passes: ashlar-prepare-step changes no bit of two steps", "[fuzz][passes]") {
+  int prepared = 0;
+  auto isMixed = [](const job::Job &job) { return job.accumulate() > 1 && job.precision() != job::F32; };
+  forEachTraining(20, varied(), isMixed, [&](Training &training) {
+    ModuleOp before = training.before("ashlar-prepare-step"), after = training.after("ashlar-prepare-step");
+    Values each = training.variables;
+    drawVariables(before, /*seed=*/1, each);
+    each["ashlar.micro_batch"].setInt(0, 0);
+    addCounts(before, each);
+    Values once = each;
+    drawVariables(after, /*seed=*/2, once); // what an earlier step prepared, which nothing may read
+    const bool prepares = static_cast<bool>(after.lookupSymbol("prepare"));
+    prepared += prepares;
+    for (int step = 0; step < 2; ++step) {
+      std::vector<Tensor> expected, found;
+      if (prepares) {
+        run(after, "prepare", {}, once);
+      }
+      for (int64_t i = 0; i < training.job.accumulate(); ++i) {
+        expected = run(before, "train_step", training.inputs, each);
+        found = run(after, "train_step", training.inputs, once);
+      }
+      run(before, "update", {}, each);
+      run(after, "update", {}, once);
+      CHECK(reference::maxDifference(expected[0], found[0]) == 0);
+      for (auto &[name, value] : each) {
+        INFO("@" << name);
+        CHECK(reference::maxDifference(value, once[name]) == 0);
+      }
+    }
+  });
+  CHECK(prepared > 5);
+}

@@ -34,6 +34,7 @@ void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, 
 //   sub(sum(p), mul(sum(q), s))        ==> sum(sub(p, mul(q, s)))
 //   reduce sum(sum(p))                 ==> sum(reduce sum(p))     less is sent
 //   split(neg(sum(p)))                 ==> sum and split(neg(p))  a reduce-scatter
+//   (sum(p) + w) + sum(q)              ==> w + sum(p + q)         for scalars, in chains of any length
 // Values that something else uses whole stay as they are.
 void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner);
 

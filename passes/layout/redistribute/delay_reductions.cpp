@@ -10,6 +10,8 @@
 #include "dialects/support/op_interfaces.h"
 #include "passes/layout/inference/linear_ops.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace ashlar::layout {
@@ -53,7 +55,12 @@ public:
           redistributed.push_back({value, child});
         }
       }
-      if (isa<nn::AddOp>(irOf(op))) {
+      if (isSumOfScalars(op)) {
+        if (goesOn(op)) {
+          continue; // to the last one of a chain
+        }
+        sumScalars(op);
+      } else if (isa<nn::AddOp>(irOf(op))) {
         groupTerms(op);
       }
       if (!linearOperands(irOf(op)).empty()) {
@@ -284,6 +291,87 @@ private:
       assignment.movedBefore[add].push_back(*inner);
       return delayBehind(*inner);
     }
+  }
+
+  bool isSumOfScalars(unsigned op) const {
+    auto add = dyn_cast<nn::AddOp>(irOf(op));
+    return add && add.getType().getRank() == 0 && !isExplicit(op);
+  }
+
+  // Returns the sum of scalars that an operand of another one is, and nothing else takes.
+  std::optional<unsigned> innerSum(unsigned op, unsigned operand) const {
+    std::optional<unsigned> maker = makerOf(op, operand);
+    bool isInner = maker && isSumOfScalars(*maker) && assignment.countUses({resultOf(*maker), 0}) == 1 &&
+                   assignment.made(resultOf(*maker)) == assignment.made(resultOf(op));
+    return isInner ? maker : std::nullopt;
+  }
+
+  // Whether a sum of scalars is a term of another one.
+  bool goesOn(unsigned op) const {
+    const auto &uses = assignment.values[resultOf(op)].front().uses;
+    auto takes = [&](Use use) { return isSumOfScalars(use.op) && innerSum(use.op, use.operand); };
+    return llvm::any_of(uses, takes);
+  }
+
+  // ((p + w) + q) + r ==> w + ((p + q) + r), where p, q and r are sums over the same axes: one collective for all of them. `op` is the last
+  // addition; those before it were made alone, and move to it.
+  void sumScalars(unsigned op) {
+    if (!innerSum(op, 0) && !innerSum(op, 1)) {
+      return;
+    }
+    SmallVector<unsigned> adds;
+    SmallVector<Place> summands = summandsOf(op, adds);
+    std::vector<std::pair<std::optional<Layout>, SmallVector<Place>>> groups; // by the layout of the terms, nothing for those without
+    for (Place summand : summands) {
+      std::optional<Terms> terms = findTerms(summand, 0);
+      std::optional<Layout> layout = terms ? std::optional(terms->layout) : std::nullopt;
+      auto known = llvm::find_if(groups, [&](const auto &group) { return group.first == layout; });
+      known = known == groups.end() ? groups.insert(known, {layout, {}}) : known;
+      known->second.push_back(summand);
+    }
+    if (groups.size() == 1 && !groups.front().first) {
+      return;
+    }
+    for (unsigned add : adds) {
+      assignment.release({add, 0});
+      assignment.release({add, 1});
+    }
+    const unsigned *next = adds.begin();
+    auto addUp = [&](Place sum, Place summand) {
+      assignment.take({*next, 0}, sum);
+      assignment.take({*next, 1}, summand);
+      return Place{resultOf(*next++), 0};
+    };
+    SmallVector<Place> sums;
+    for (const auto &[layout, members] : groups) {
+      sums.push_back(std::accumulate(members.begin() + 1, members.end(), members.front(), addUp));
+    }
+    std::accumulate(sums.begin() + 1, sums.end(), sums.front(), addUp);
+    adds.pop_back(); // `op`
+    for (unsigned add : adds) {
+      assignment.movedBefore[op].push_back(add);
+      delayBehind(add);
+    }
+  }
+
+  // Returns what a chain of additions adds up, in program order, and adds the additions to `adds`, also so.
+  SmallVector<Place> summandsOf(unsigned last, SmallVectorImpl<unsigned> &adds) const {
+    SmallVector<Place> summands;
+    SmallVector<unsigned> pending = {last};
+    while (!pending.empty()) {
+      unsigned op = pending.pop_back_val();
+      adds.push_back(op);
+      for (unsigned operand : {0, 1}) {
+        if (std::optional<unsigned> inner = innerSum(op, operand)) {
+          pending.push_back(*inner);
+        } else {
+          summands.push_back(assignment.inputs[op][operand]);
+        }
+      }
+    }
+    llvm::sort(adds);
+    llvm::sort(summands, [](Place a, Place b) { return std::pair(a.value, a.holding) < std::pair(b.value, b.holding); });
+    return summands;
   }
 
   // Combines the terms in a redistribution that is there already.

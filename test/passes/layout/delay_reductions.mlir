@@ -303,3 +303,42 @@ module {
     return
   }
 }
+
+// -----
+
+// Sums of scalars over the same axes are one, in whatever order their terms come; what is no sum of terms is added to them. The additions
+// stand where the last of them stood.
+module {
+  dist.mesh @mesh <["dp" = 4, "tp" = 2]>
+  // CHECK-LABEL: func.func @norm
+  func.func @norm(%x: tensor<8xf32> {dist.layout = #dist.layout<[{"dp"}]>}, %y: tensor<8xf32> {dist.layout = #dist.layout<[{"tp"}]>},
+                  %whole: tensor<f32> {dist.layout = #dist.layout<[]>}) -> (tensor<f32> {dist.layout = #dist.layout<[]>}) {
+    // CHECK: %[[P:.*]] = nn.reduce sum %arg0
+    %p = nn.reduce sum %x dims = [0] : tensor<8xf32> -> tensor<f32>
+    // CHECK-NEXT: %[[Q:.*]] = nn.reduce sum %arg1
+    %q = nn.reduce sum %y dims = [0] : tensor<8xf32> -> tensor<f32>
+    %0 = nn.add %p, %q : tensor<f32>
+    %1 = nn.add %0, %whole : tensor<f32>
+    // CHECK-NEXT: %[[SQUARES:.*]] = nn.mul %arg0, %arg0
+    %squares = nn.mul %x, %x : tensor<8xf32>
+    // CHECK-NEXT: %[[R:.*]] = nn.reduce sum %[[SQUARES]]
+    %r = nn.reduce sum %squares dims = [0] : tensor<8xf32> -> tensor<f32>
+    %2 = nn.add %1, %r : tensor<f32>
+    // CHECK-NEXT: %[[T:.*]] = nn.reduce max %arg1
+    %t = nn.reduce max %y dims = [0] : tensor<8xf32> -> tensor<f32>
+    // CHECK-NEXT: %[[MAX:.*]] = dist.redistribute %[[T]]
+    %3 = nn.add %2, %t : tensor<f32>
+    // CHECK-NEXT: %[[S:.*]] = nn.reduce sum %arg1
+    %s = nn.reduce sum %y dims = [0] : tensor<8xf32> -> tensor<f32>
+    // CHECK-NEXT: %[[WHOLE:.*]] = nn.add %arg2, %[[MAX]]
+    // CHECK-NEXT: %[[DP:.*]] = nn.add %[[P]], %[[R]] {dist.layouts = [#dist.layout<[], partial = sum {"dp"}>]}
+    // CHECK-NEXT: %[[FIRST:.*]] = dist.redistribute %[[DP]]
+    // CHECK-NEXT: %[[TP:.*]] = nn.add %[[Q]], %[[S]] {dist.layouts = [#dist.layout<[], partial = sum {"tp"}>]}
+    // CHECK-NEXT: %[[SECOND:.*]] = dist.redistribute %[[TP]]
+    // CHECK-NEXT: %[[BOTH:.*]] = nn.add %[[WHOLE]], %[[FIRST]]
+    // CHECK-NEXT: %[[ALL:.*]] = nn.add %[[BOTH]], %[[SECOND]]
+    %4 = nn.add %3, %s : tensor<f32>
+    // CHECK-NEXT: return %[[ALL]]
+    return %4 : tensor<f32>
+  }
+}

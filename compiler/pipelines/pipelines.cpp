@@ -294,7 +294,6 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
     search.prefersBatch = variant.search->prefersBatch;
     search.seconds = variant.search->seconds;
     search.stages = variant.pipeline ? variant.pipeline->stages : 1;
-    search.runs = job::microBatches(job);
     search.batch = job::programBatch(job);
     search.smallState = variant.optimizerParallel ? -1 : search.smallState; // which splits state by itself
     passes.addPass(search::createSearchLayoutsPass(search));
@@ -359,6 +358,9 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
     return;
   }
   OpPassManager &passes = programsOf(model, variant);
+  if (variant.overlaps) {
+    passes.addPass(stage::createJoinRunsPass()); // before what follows looks at whole programs
+  }
   partition::FuseCollectivesPassOptions fuse;
   fuse.allReduce = variant.commFusion.allReduce;
   fuse.allGather = variant.commFusion.allGather;

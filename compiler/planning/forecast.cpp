@@ -16,6 +16,7 @@
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/analysis/schedule/timeline.h"
+#include "passes/analysis/step_runs.h"
 #include "passes/layout/redistribute/estimate.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/passes.h"
@@ -182,19 +183,9 @@ private:
 };
 
 // Estimates the programs of a module, or of a stage, with the runs that a step has.
-std::vector<StepProgram> estimateAll(ModuleOp module, const pipelines::Variant &variant, const job::Job &job) {
+std::vector<StepProgram> estimateAll(ModuleOp module, const pipelines::Variant &variant) {
   const dist::DeviceRates rates = dist::findDeviceRates(module);
-  llvm::StringMap<int64_t> runs;
-  if (auto order = module->getAttrOfType<ArrayAttr>(dist::kOrderAttr)) {
-    for (auto part : order.getAsRange<dist::RepeatAttr>()) {
-      for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
-        runs[run.getProgram()] += part.getCount();
-      }
-    }
-  } else {
-    runs = {{nn::kPrepare, 1}, {nn::kTrainStep, job::microBatches(job)}, {nn::kUpdate, 1}};
-    runs[nn::kForward] = 1;
-  }
+  llvm::StringMap<int64_t> runs = dist::runsOfStep(module);
   std::vector<StepProgram> programs;
   for (auto function : module.getOps<func::FuncOp>()) {
     layout::LocalProgram local = layout::localProgram(function);
@@ -277,7 +268,7 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
   Forecast whole;
   const auto moves = module->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr);
   for (ModuleOp each : report::programsOf(module)) {
-    std::vector<StepProgram> programs = estimateAll(each, variant, job);
+    std::vector<StepProgram> programs = estimateAll(each, variant);
     Forecast part = sumRuns(programs);
     lower::MemoryUse memory = MemoryCount(each, programs, variant).count();
     if (variant.pipeline) {

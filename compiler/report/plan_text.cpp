@@ -89,25 +89,30 @@ private:
       }
       return;
     }
-    exec::ProgramOp train = findProgram(nn::kTrainStep), step = train ? train : findProgram(nn::kForward);
-    if (!step) {
-      return;
-    }
-    exec::ProgramOp update = findProgram(nn::kUpdate); // then the other is a micro-batch of a step
-    if (exec::ProgramOp prepare = findProgram(nn::kPrepare)) {
-      writeCollectives(prepare, "before a step");
-      writeInstructions(prepare, "before a step");
-    }
-    writeCollectives(step, update ? "a micro-batch" : "a step");
-    writeInstructions(step, update ? "micro-batch" : "step");
-    if (update) {
-      writeCollectives(update, "an update");
-      writeInstructions(update, "update");
+    for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
+      if (auto [run, subject] = describeRun(program.getSymName()); !run.empty()) {
+        writeCollectives(program, run);
+        writeInstructions(program, subject);
+      }
     }
   }
 
-  exec::ProgramOp findProgram(llvm::StringRef name) {
-    return mlir::dyn_cast_or_null<exec::ProgramOp>(mlir::SymbolTable::lookupSymbolIn(variant, name));
+  // Returns what a run of a program is in a step without stages, as part of a sentence and as its subject; "" for programs of no step.
+  std::pair<llvm::StringRef, llvm::StringRef> describeRun(llvm::StringRef program) {
+    if (program == nn::kPrepare) {
+      return {"before a step", "preparation"};
+    }
+    if (program == nn::kUpdate) {
+      return {"an update", "update"};
+    }
+    if (nn::isOncePerStep(program)) {
+      return program.ends_with(nn::kUpdate) ? std::pair("the last micro-batch and the update", "last run")
+                                            : std::pair("the first micro-batch and before it", "first run");
+    }
+    if (program != nn::kTrainStep && program != nn::kForward) {
+      return {};
+    }
+    return variant.getOrderAttr() ? std::pair("a micro-batch", "micro-batch") : std::pair("a step", "step");
   }
 
   int64_t devices() {
@@ -159,9 +164,7 @@ private:
       for (mlir::Attribute each : sends ? sends.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
         auto transfer = mlir::cast<exec::TransferAttr>(each);
         auto tensor = mlir::cast<exec::TensorOp>(mlir::SymbolTable::lookupSymbolIn(variant, transfer.getTensor().getAttr()));
-        bool isOfEachMicroBatch =
-            !nn::isEvaluation(program.getSymName()) && !program.getSymName().starts_with(nn::kUpdate); // nothing is sent ahead of a step
-        if (isOfEachMicroBatch) {
+        if (!nn::isEvaluation(program.getSymName()) && !nn::isOncePerStep(program.getSymName())) {
           sent[transfer.getStage()] += byteSize(tensor.getBuffer().getType());
         }
       }

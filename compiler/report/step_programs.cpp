@@ -7,6 +7,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
+#include "passes/analysis/step_runs.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -38,22 +39,10 @@ std::optional<int64_t> stageOf(ModuleOp module) {
 }
 
 SmallVector<func::FuncOp> mainsOf(ModuleOp module, bool ofMicroBatches) {
-  llvm::SmallPtrSet<Attribute, 4> names;
-  if (auto order = module->getAttrOfType<ArrayAttr>(dist::kOrderAttr)) {
-    DenseMap<Attribute, int64_t> runs;
-    for (auto part : order.getAsRange<dist::RepeatAttr>()) {
-      for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
-        if ((runs[run.getProgram()] += part.getCount()) > (ofMicroBatches ? 1 : 0)) {
-          names.insert(run.getProgram());
-        }
-      }
-    }
-  } else {
-    names.insert(StringAttr::get(module.getContext(), module.lookupSymbol(nn::kTrainStep) ? nn::kTrainStep : nn::kForward));
-  }
+  const llvm::StringMap<int64_t> runs = dist::runsOfStep(module);
   SmallVector<func::FuncOp> mains;
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (names.contains(function.getSymNameAttr())) {
+    if (runs.lookup(function.getSymName()) > (ofMicroBatches ? 1 : 0)) {
       mains.push_back(function);
     }
   }

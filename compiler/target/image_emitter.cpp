@@ -52,8 +52,7 @@ constexpr bool areEqual(std::string_view a, std::string_view b) {
   return a == b;
 }
 static_assert(areEqual(nn::kInit.data(), ASHLAR_RT_INIT) && areEqual(nn::kTrainStep.data(), ASHLAR_RT_TRAIN_STEP) &&
-              areEqual(nn::kEvalStep.data(), ASHLAR_RT_EVAL_STEP) && areEqual(nn::kForward.data(), ASHLAR_RT_FORWARD) &&
-              areEqual(nn::kPrepare.data(), ASHLAR_RT_PREPARE) && areEqual(nn::kUpdate.data(), ASHLAR_RT_UPDATE));
+              areEqual(nn::kEvalStep.data(), ASHLAR_RT_EVAL_STEP) && areEqual(nn::kForward.data(), ASHLAR_RT_FORWARD));
 
 // Enums of the dialects in numbers of the ABI. No switch has a default, so that a new case does not compile until it has a number here.
 uint32_t kindOf(CollectiveKind kind) {
@@ -296,7 +295,7 @@ private:
     return table.array(records);
   }
 
-  // The order of a step. Without a pipeline it is what prepares the step, all micro-batches, then the update.
+  // The order of a step; of one micro-batch it is one run.
   Constant *order(exec::VariantOp op, const ImageInfo &info, const llvm::StringMap<uint32_t> &programIndex) {
     SmallVector<Constant *> runs, repeats;
     auto addRun = [&](llvm::StringRef program, int64_t microBatch, bool takesBatch) {
@@ -304,12 +303,6 @@ private:
     };
     auto addRepeat = [&](size_t begin, int64_t count, int64_t stride) {
       repeats.push_back(table.record<ashlar_rt_repeat>({table.u32(begin), table.u32(runs.size()), table.u32(count), table.u32(stride)}));
-    };
-    auto addOnce = [&](llvm::StringRef program) {
-      if (programIndex.contains(program)) {
-        addRun(program, 0, /*takesBatch=*/false);
-        addRepeat(runs.size() - 1, 1, 0);
-      }
     };
     if (mlir::ArrayAttr parts = op.getOrderAttr()) {
       for (auto part : parts.getAsRange<exec::RepeatAttr>()) {
@@ -320,10 +313,8 @@ private:
         addRepeat(begin, part.getCount(), part.getStride());
       }
     } else if (info.training) {
-      addOnce(ASHLAR_RT_PREPARE);
       addRun(ASHLAR_RT_TRAIN_STEP, 0, /*takesBatch=*/true);
-      addRepeat(runs.size() - 1, info.training->accumulate, 1);
-      addOnce(ASHLAR_RT_UPDATE);
+      addRepeat(0, 1, 0);
     }
     return table.record<ashlar_rt_order>({table.u32(runs.size()), table.array(runs), table.u32(repeats.size()), table.array(repeats)});
   }

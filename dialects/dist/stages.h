@@ -15,8 +15,10 @@ inline constexpr llvm::StringLiteral kStageRulesAttr = "dist.stage_rules";
 // Attribute of ops of the forward pass before the cut, and of their copies in the backward pass: their virtual stage (i64).
 inline constexpr llvm::StringLiteral kVirtualStageAttr = "dist.virtual_stage";
 
-// Attributes of the module of a stage: which one it is (StageAttr), and the order of its programs in a step (array of RepeatAttr).
+// Attribute of the module of a stage: which one it is (StageAttr).
 inline constexpr llvm::StringLiteral kStageAttr = "dist.stage";
+
+// Attribute of modules, those of stages too, in which a step is several runs of programs: their order (array of RepeatAttr).
 inline constexpr llvm::StringLiteral kOrderAttr = "dist.order";
 
 // Unit attributes of values in the slot of a micro-batch: of an argument that holds a batch, and of results and arguments by which one

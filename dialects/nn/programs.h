@@ -16,6 +16,11 @@ inline bool isEvaluation(llvm::StringRef program) {
   return program.consume_front(kEvalStep) && (program.empty() || program.starts_with("_"));
 }
 
+// Whether a program is what a step does once, alone or joined with a micro-batch ("prepare", "train_step+update").
+inline bool isOncePerStep(llvm::StringRef program) {
+  return program.starts_with(kPrepare) || program.starts_with(kUpdate) || program.contains('+');
+}
+
 // Returns the variables that @prepare of a module writes, in its order: each is made of the parameter whose state it is.
 llvm::SmallVector<VariableOp> preparedVariables(mlir::ModuleOp module);
 

@@ -32,15 +32,15 @@ dist::RuleListKind kindOf(const RulesOfLayouts &rules) {
 
 // Returns what a step is predicted to take with layouts that were decided; nothing where inference refuses them. `module`: that of the
 // problem, with nothing but what was given before.
-std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &decided, int64_t runs, dist::Planner &planner) {
+std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &decided, dist::Planner &planner) {
   OwningOpRef<ModuleOp> copy = module.clone();
   FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, dist::findMesh(*copy).getMesh());
   if (failed(problem)) {
     return std::nullopt;
   }
   giveLayouts(*problem, decided);
-  std::optional<Prediction> best = predict(*copy, runs, planner);
-  std::optional<Prediction> simpler = predict(*leaveOutBackward(module, *copy), runs, planner); // as the search does
+  std::optional<Prediction> best = predict(*copy, planner);
+  std::optional<Prediction> simpler = predict(*leaveOutBackward(module, *copy), planner); // as the search does
   return simpler && (!best || simpler->stepPs < best->stepPs) ? simpler : best;
 }
 
@@ -55,7 +55,7 @@ SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp give
   if (failed(problem)) {
     return {};
   }
-  SmallVector<WeightedProgram> programs = programsOfStep(*copy, options.runs);
+  SmallVector<WeightedProgram> programs = programsOfStep(*copy);
   LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, dist::findDeviceRates(*copy), options.smallBytes);
   std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, *copyStep(given));
   const Deadline deadline(options.seconds);
@@ -66,7 +66,7 @@ SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp give
     if (!list.empty() && deadline.left() <= 0) {
       break;
     }
-    if (std::optional<Prediction> prediction = predictDecided(*copy, graph.decode(other.choices), options.runs, planner)) {
+    if (std::optional<Prediction> prediction = predictDecided(*copy, graph.decode(other.choices), planner)) {
       list.push_back(dist::RunnerUpAttr::get(context, StringAttr::get(context, other.block), prediction->stepPs, prediction->memoryBytes,
                                              other.differences));
     }
@@ -82,7 +82,7 @@ Explanation explainStrategy(ModuleOp module, ModuleOp given, const Choices *choi
   dist::Planner planner(dist::findMesh(module));
   FailureOr<RulesOfLayouts> rules = findRules(module, given);
   if (succeeded(rules)) {
-    std::optional<Prediction> prediction = predict(*copyStep(*giveRules(module, rules->rules)), options.runs, planner);
+    std::optional<Prediction> prediction = predict(*copyStep(*giveRules(module, rules->rules)), planner);
     explanation.rules = dist::RuleListAttr::get(context, describeRules(rules->rules, context), kindOf(*rules), rules->numOthers,
                                                 prediction ? std::optional(prediction->stepPs) : std::nullopt);
   }

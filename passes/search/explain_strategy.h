@@ -14,7 +14,6 @@ inline constexpr llvm::StringLiteral kExplainAttr = "dist.explain_search";
 
 // How the search that found a strategy sees its problem.
 struct ExplainOptions {
-  int64_t runs = 1;       // of @train_step in a step
   int64_t smallBytes = 0; // of LayoutGraph
   int64_t limit = 0;      // bytes of a device; 0: any number
   double seconds = 10;    // after which the blocks that are left are left out

@@ -41,7 +41,6 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
                   "search nothing and take data parallelism if possible, for programs outside the step that may need less memory with it">,
     Option<"seconds", "seconds", "double", /*default=*/"60", "time limit, after which the best strategy found is taken">,
     Option<"stages", "stages", "int64_t", /*default=*/"1", "stages into which the programs will be cut: each takes its share of memory">,
-    Option<"runs", "runs", "int64_t", /*default=*/"1", "how often a step runs @train_step, where @update is another program">,
     Option<"batch", "batch", "int64_t", /*default=*/"0", "size of the batch, for data parallelism; 0: dim 0 of a function's first argument">,
     Option<"smallState", "small-state", "int64_t", /*default=*/"65536",
            "bytes of a parameter on a device below which its state is sharded as it is; -1: always">,

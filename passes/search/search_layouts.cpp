@@ -62,7 +62,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     Explanation explanation;
     if (getOperation()->removeAttr(kExplainAttr)) {
       explanation = explainStrategy(getOperation(), given, taken.choices.empty() ? nullptr : &taken.choices,
-                                    {runs, smallBytes(), limitOfStages().value_or(0), seconds});
+                                    {smallBytes(), limitOfStages().value_or(0), seconds});
     }
     return dist::SearchAttr::get(&getContext(), list, taken.kind, found.cost, found.bound, describeParts(taken.prediction, &getContext()),
                                  explanation.runnersUp, explanation.rules);
@@ -70,7 +70,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
 
   // Returns a strategy, unless inference refuses it.
   std::optional<Strategy> predicted(StrategyKind kind, OwningOpRef<ModuleOp> given) {
-    std::optional<Prediction> prediction = predict(*given, runs, *planner);
+    std::optional<Prediction> prediction = predict(*given, *planner);
     return prediction ? std::optional(Strategy{kind, std::move(given), *prediction, {}}) : std::nullopt;
   }
 
@@ -100,7 +100,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     if (failed(problem)) {
       return failure();
     }
-    SmallVector<WeightedProgram> programs = programsOfStep(*copy, runs);
+    SmallVector<WeightedProgram> programs = programsOfStep(*copy);
     LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), *planner, dist::findDeviceRates(*copy), smallBytes());
     Request request;
     for (bool splitsBatch : {false, true}) { // the other strategies are where it starts

@@ -6,6 +6,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
+#include "passes/analysis/step_runs.h"
 #include "passes/layout/inference/copy_sources.h"
 #include "passes/layout/inference/given_attributes.h"
 #include "passes/layout/inference/inference.h"
@@ -18,19 +19,18 @@ using namespace mlir;
 
 namespace ashlar::search {
 
-SmallVector<WeightedProgram> programsOfStep(ModuleOp module, int64_t runs) {
+SmallVector<WeightedProgram> programsOfStep(ModuleOp module) {
   SmallVector<WeightedProgram> programs;
-  const bool updatesLater = static_cast<bool>(module.lookupSymbol(nn::kUpdate));
+  const llvm::StringMap<int64_t> runs = dist::runsOfStep(module);
   for (auto [number, function] : llvm::enumerate(module.getOps<func::FuncOp>())) {
-    StringRef name = function.getName();
-    if (llvm::is_contained({nn::kPrepare, nn::kTrainStep, nn::kUpdate, nn::kForward}, name)) {
-      programs.push_back({static_cast<unsigned>(number), updatesLater && name == nn::kTrainStep ? runs : 1});
+    if (int64_t count = runs.lookup(function.getName())) {
+      programs.push_back({static_cast<unsigned>(number), count});
     }
   }
   return programs;
 }
 
-std::optional<Prediction> predict(ModuleOp given, int64_t runs, dist::Planner &planner) {
+std::optional<Prediction> predict(ModuleOp given, dist::Planner &planner) {
   OwningOpRef<ModuleOp> copy = given.clone();
   ScopedDiagnosticHandler quiet(given.getContext(), [](Diagnostic &) { return success(); });
   FailureOr<layout::Estimate> estimate = layout::estimateInferred(*copy, planner);
@@ -38,7 +38,7 @@ std::optional<Prediction> predict(ModuleOp given, int64_t runs, dist::Planner &p
     return std::nullopt;
   }
   Prediction prediction;
-  for (const WeightedProgram &weighted : programsOfStep(given, runs)) {
+  for (const WeightedProgram &weighted : programsOfStep(given)) {
     const layout::ProgramEstimate &program = estimate->programs[weighted.program];
     prediction.stepPs += program.timePs() * weighted.runs;
     prediction.computePs += program.computePs * weighted.runs;
@@ -132,7 +132,7 @@ OwningOpRef<ModuleOp> copyStep(ModuleOp module) {
   OwningOpRef<ModuleOp> copy = module.clone();
   SmallVector<func::FuncOp> functions(copy->getOps<func::FuncOp>());
   llvm::BitVector isKept(functions.size());
-  for (const WeightedProgram &weighted : programsOfStep(module, /*runs=*/1)) {
+  for (const WeightedProgram &weighted : programsOfStep(module)) {
     isKept.set(weighted.program);
   }
   for (auto [number, function] : llvm::enumerate(functions)) {

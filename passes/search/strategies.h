@@ -28,12 +28,12 @@ struct Prediction {
 // Returns the parts of a prediction as an attribute.
 dist::PredictionAttr describeParts(const Prediction &prediction, mlir::MLIRContext *context);
 
-// Returns the programs of a module that a step runs: @train_step `runs` times and @update, or @train_step, or @forward.
-llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module, int64_t runs);
+// Returns the programs of a module that a step runs, in the order of the module.
+llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module);
 
 // Predicts a step with the layouts inferred from the given ones of a module. Nothing where inference refuses them: a user would not have
 // asked for them either. `planner` is the mesh's planner.
-std::optional<Prediction> predict(mlir::ModuleOp given, int64_t runs, dist::Planner &planner);
+std::optional<Prediction> predict(mlir::ModuleOp given, dist::Planner &planner);
 
 // Returns the layouts inferred from the given ones of a module, as choices of the graph of its problem. Nothing where the graph lacks them.
 std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp given);

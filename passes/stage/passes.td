@@ -64,4 +64,23 @@ def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
 }
 
+def JoinRunsPass : Pass<"ashlar-join-runs", "::mlir::ModuleOp"> {
+  let summary = "Joins the ends of a step with what is done once, so that communication overlaps computation.";
+  let description = [{
+    Communication overlaps the computation of its own program only. So the first run of a step becomes one program with the preparation ahead
+    of it, and the last one with the update behind it: parameters are gathered beside the first forward pass, each before its first use, and
+    gradients are reduced beside the rest of the last backward pass. A value that one leaves for the other in a variable is taken as it is.
+
+        dist.order = [prepare, 4 times train_step, update]
+    ==>
+        dist.order = [prepare+train_step, 2 times train_step, train_step+update]
+
+    Programs that send to other stages of a pipeline or receive from them stay as they are, since the messages would wait. So does the order
+    where the preparation or the update has no communication over links that move data while the device computes.
+
+    Needs: `dist.order`, of ashlar-accumulate or ashlar-cut-stages. Leaves: no function that the order had and has no more.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::mlir::func::FuncDialect"];
+}
+
 #endif // ASHLAR_PASSES_STAGE_PASSES_TD

@@ -74,6 +74,7 @@ public:
       op->erase();
     }
     module->removeAttr(dist::kStageRulesAttr);
+    module->removeAttr(dist::kOrderAttr);
     return success();
   }
 
@@ -88,7 +89,9 @@ private:
     made->setAttr(dist::kStageAttr, dist::StageAttr::get(builder.getContext(), stage, cut.stages, slots));
     builder.setInsertionPointToStart(made.getBody());
     auto channel = [&](Value value, int64_t from, int64_t to) { return channels(value, from, to); };
-    SmallVector<Attribute> preparations, updates;
+    SmallVector<Attribute> preparations, updates; // in the places of the first and the last micro-batch
+    int64_t last = 0;
+    llvm::for_each(order, [&](const Action &action) { last = std::max(last, action.microBatch); });
     for (const std::unique_ptr<FunctionCut> &function : model.getFunctions()) {
       for (StageProgram *program : function->programsOf(stage)) {
         if (auto variable = module.lookupSymbol<nn::VariableOp>(program->name)) {
@@ -98,7 +101,7 @@ private:
         StringRef name = function->getFunction().getSymName();
         if (name == nn::kPrepare || name == nn::kUpdate) {
           (name == nn::kPrepare ? preparations : updates)
-              .push_back(dist::RunAttr::get(builder.getContext(), builder.getStringAttr(program->name), 0));
+              .push_back(dist::RunAttr::get(builder.getContext(), builder.getStringAttr(program->name), name == nn::kPrepare ? 0 : last));
         }
       }
     }
@@ -198,9 +201,13 @@ std::string printOrders(ModuleOp module) {
     for (auto part : stage->getAttrOfType<ArrayAttr>(dist::kOrderAttr).getAsRange<dist::RepeatAttr>()) {
       for (int64_t time = 0; time < part.getCount(); ++time) {
         for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
-          if (std::optional<Part> found = Part::find(run.getProgram())) { // the update is always behind the micro-batches
-            order.push_back({found->phase, run.getMicroBatch() + time * part.getStride(), found->chunk});
-            cut.chunks = std::max(cut.chunks, found->chunk + 1);
+          SmallVector<StringRef> joined; // with what a step does once, always at its begin or its end
+          run.getProgram().getValue().split(joined, '+');
+          for (StringRef program : joined) {
+            if (std::optional<Part> found = Part::find(program)) {
+              order.push_back({found->phase, run.getMicroBatch() + time * part.getStride(), found->chunk});
+              cut.chunks = std::max(cut.chunks, found->chunk + 1);
+            }
           }
         }
       }

@@ -319,7 +319,8 @@ def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
 
     @ashlar.micro_batch counts the runs since the last update. Random numbers are keyed by the place in the step: the index of an element of
     a tensor with a dim that is a multiple of `samples` begins at @ashlar.micro_batch times its elements. Where samples are its first dim,
-    they equal the numbers of the step on the whole batch. Gradients narrower than f32 are added up in f32.
+    they equal the numbers of the step on the whole batch. Gradients narrower than f32 are added up in f32. The module's `dist.order` has the
+    runs of a step.
 
     Needs: the update of ashlar-optimizer, as changed by ashlar-clip-gradients and ashlar-loss-scale.
   }];
@@ -327,14 +328,14 @@ def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
     Option<"count", "count", "int64_t", /*default=*/"2", "micro-batches in a step; at least 2">,
     Option<"samples", "samples", "int64_t", /*default=*/"1", "samples in a micro-batch">,
   ];
-  let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
 }
 
 def PrepareStepPass : Pass<"ashlar-prepare-step", "::mlir::ModuleOp"> {
   let summary = "Computes once a step what all its micro-batches would compute.";
   let description = [{
     A parameter is the same in all micro-batches of a step, and so is its conversion to a narrower type. The pass moves such conversions into
-    a function of their own, @prepare, which runs once, ahead of the micro-batches; its result is a variable "<parameter>.<type>", which
+    a function of their own, @prepare, which runs once, ahead of the micro-batches (`dist.order`); its result is a variable "<parameter>.<type>", which
     belongs into no checkpoint. Where the parameter is stored sharded, the gather moves with the conversion: once a step, in the narrow type.
 
         %w = nn.read @w : tensor<3xf32>                           @train_step
@@ -350,7 +351,7 @@ def PrepareStepPass : Pass<"ashlar-prepare-step", "::mlir::ModuleOp"> {
 
     Needs: @train_step and @update of ashlar-accumulate.
   }];
-  let dependentDialects = ["::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect", "::mlir::func::FuncDialect"];
 }
 
 def InitPass : Pass<"ashlar-init", "::mlir::ModuleOp"> {

@@ -264,8 +264,6 @@ typedef struct {
 // results.
 #define ASHLAR_RT_INIT "init"             // sets every variable and state
 #define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step, or one micro-batch of a step
-#define ASHLAR_RT_PREPARE "prepare"       // ahead of the micro-batches of a step; absent where they have nothing to share
-#define ASHLAR_RT_UPDATE "update"         // the rest of a step, behind its micro-batches; absent where a step has just one
 #define ASHLAR_RT_EVAL_STEP "eval_step"   // computes loss and correct count of one batch
 #define ASHLAR_RT_FORWARD "forward"       // runs the model
 
@@ -298,7 +296,7 @@ typedef struct {
 // One entry of the order of a step.
 typedef struct {
   uint32_t program;     // index into the variant's programs
-  uint32_t micro_batch; // of the step, from 0 on; of a program that runs once a step: 0
+  uint32_t micro_batch; // of the step, from 0 on; of what comes before the micro-batches or behind them the first or the last one
   uint32_t takes_batch; // 1: the next batch of the data is put into the input tensors first
 } ashlar_rt_run;
 

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What ashlarc plan says of a job's own mesh against what --report says of the lowered program: plan_against_report.py PLAN.json REPORT.json RUNS
 
-RUNS: how often a step runs @train_step; 0 of a pipeline, whose step the report has. Times agree within a fifth, memory within a tenth, bytes to the last one."""
+RUNS: the micro-batches of a step; 0 of a pipeline, whose step the report has. Times agree within a fifth, memory within a tenth, bytes to the last one."""
 
 import json
 import sys
 
 plan = json.load(open(sys.argv[1]))["meshes"]
 report = json.load(open(sys.argv[2]))
-runs = {"train_step": int(sys.argv[3]), "update": 1, "forward": 1}
+joined = [program["name"] for program in report["programs"] if "+" in program["name"]]
+runs = {"train_step": int(sys.argv[3]) - len(joined), "prepare": 1, "update": 1, "forward": 1, **dict.fromkeys(joined, 1)}
 assert len(plan) == 1, plan
 plan = plan[0]
 

@@ -58,6 +58,16 @@ for level in 1 2 3; do
   expect_same_losses parts.log level$level.log
 done
 sed -i 's/deterministic .*//' tied.txtpb # which is for one stage
+# Where communication overlaps, as between hosts, the ends of a step are joined with what is done once.
+for level in 1 2; do
+  for count in 2 4; do
+    parallel="optimizer_parallel { level: $level threshold_kb: 0 }"
+    micro_batches apart dp=2 "accumulate: $count" "$parallel"
+    micro_batches joined dp=2 "accumulate: $count" "$parallel" 'machine { ranks_per_host: 1 }'
+    expect_close apart.log joined.log 1e-5
+    ./joined --plan | grep -q "^\(first\|last\) run" || fail "level $level: no run is joined with what a step does once"
+  done
+done
 for level in 0 1 3; do
   micro_batches stages$level dp=2 'pipeline { stages: 2 micro_batches: 4 schedule: ONE_F_ONE_B } rules { match: "fc2" pipeline_stage: 1 }' \
     "$([ $level = 0 ] || echo "optimizer_parallel { level: $level threshold_kb: 0 }")"

@@ -12,6 +12,7 @@
 #include "compiler/target/image_emitter.h"
 #include "compiler/target/link.h"
 #include "dialects/nn/nn.h"
+#include "passes/analysis/step_runs.h"
 #include "runtime/data/formats/npy.h"
 #include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/rounding.h"
@@ -108,6 +109,8 @@ public:
     if (std::optional<pipelines::Stages> pipeline = pipelineOf(program)) {
       stages = pipeline->stages;
       microBatches = pipeline->microBatches;
+    } else if (trains) {
+      microBatches = dist::runsOfStep(program).lookup(nn::kTrainStep);
     }
   }
 
@@ -263,6 +266,10 @@ private:
     }
     std::vector<Tensor> outcome;
     for (auto [i, batch] : llvm::enumerate(batches)) {
+      const bool isFirst = static_cast<int64_t>(i) % microBatches == 0;
+      if (isFirst && program.lookupSymbol<func::FuncOp>("prepare") && failed(interpreter.run("prepare", {}))) {
+        return failure();
+      }
       FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, function.getSymName(), batch);
       if (failed(results)) {
         return failure();

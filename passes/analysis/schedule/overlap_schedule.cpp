@@ -49,9 +49,9 @@ public:
     }
     while (true) {
       startCollectives();
-      if (!runnable.empty()) {
-        unsigned op = *runnable.begin();
-        runnable.erase(runnable.begin());
+      if (std::set<unsigned> &first = urgent.empty() ? runnable : urgent; !first.empty()) {
+        unsigned op = *first.begin();
+        first.erase(first.begin());
         runOp(op);
       } else if (!arriving.empty()) {
         unsigned op = arriving.begin()->second;
@@ -125,8 +125,16 @@ private:
     if (ops[op].runsBeside) {
       queueOf(op).startable.insert(op);
     } else {
-      runnable.insert(op);
+      (isUrgent(op) ? urgent : runnable).insert(op);
     }
+  }
+
+  // Whether a collective only waits for this op, which takes no longer and is made of what was computed just now: the padding of a
+  // gradient.
+  bool isUrgent(unsigned op) const {
+    return !ops[op].needs.empty() && llvm::any_of(users[op], [&](unsigned user) {
+      return ops[user].runsBeside && missing[user] == 1 && ops[op].timePs <= ops[user].timePs;
+    });
   }
 
   void advance(int64_t time) {
@@ -223,7 +231,7 @@ private:
   std::vector<int64_t> arrival; // of a collective: when it is done; of another op: when all that it needs is
   std::vector<int64_t> path;    // time of the longest chain of ops that begins with this one
   std::vector<Phase> phases;
-  std::set<unsigned> runnable;                     // on the device, in program order
+  std::set<unsigned> runnable, urgent;             // on the device, in program order
   std::set<std::pair<int64_t, unsigned>> arriving; // by when they become runnable
   Queue gathers{path}, holders{path};              // by whether they hold their operands: neither keeps the other from starting
   std::vector<unsigned> underWay;                  // in the order in which they were started

@@ -20,7 +20,7 @@ struct CostedOp {
   int64_t timePs = 0;
   bool runsBeside = false;           // a collective that the channel carries; else the device is busy with it
   bool holdsOperand = false;         // of a collective: its operands are temporaries, which stay alive until it is done
-  uint64_t bytes = 0;                // of a collective: that are taken while it is under way
+  uint64_t bytes = 0;                // of a collective: temporaries that are alive while it is under way
   llvm::SmallVector<unsigned> needs; // earlier ops that must be done first, in rising order
 };
 
@@ -39,10 +39,11 @@ struct OverlapSchedule {
 };
 
 // Returns the order with the earliest end that a list scheduler finds: at any time the device runs the first op of the program that can
-// run, and waits when there is none. The ready collective with the longest path behind it goes first. Collectives in flight, started and
-// not awaited, are bounded: collectives whose operands exist anyway (gathers of parameters) by the largest of them, so that one group is
-// gathered early; collectives that keep their operands alive (sums of gradients) by twice the largest, one in transfer and one ready. One
-// of these without room holds the device back, so that values do not pile up. O(n log n + needs).
+// run, ahead of others one that a longer collective waits for, and waits when there is none. The ready collective with the longest path
+// behind it goes first. Collectives in flight, started and not awaited, are bounded: collectives whose operands exist anyway (gathers of
+// parameters) by the largest of them, so that one group is gathered early; collectives that keep their operands alive (sums of gradients)
+// by twice the largest, one in transfer and one ready. One of these without room holds the device back, so that values do not pile up. O(n
+// log n + needs).
 //
 //   product 0, collective 1 of it, update 2 with the sum, product 3  ->  run 0, start 1, run 3, wait 1, run 2
 OverlapSchedule scheduleOverlap(llvm::ArrayRef<CostedOp> ops);

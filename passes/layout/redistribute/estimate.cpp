@@ -454,6 +454,12 @@ private:
   std::vector<dist::CostedOp> costedOps(const std::vector<Work> &works) const {
     std::vector<dist::CostedOp> estimated(works.size());
     llvm::DenseMap<Attribute, SmallVector<unsigned>> readersOf; // of variables
+    llvm::DenseSet<unsigned> kept;                              // values that become those of variables, whose bytes are there anyway
+    for (const LocalOp &local : program.ops) {
+      if (isa_and_nonnull<nn::WriteOp>(local.op)) {
+        kept.insert(local.operands.begin(), local.operands.end());
+      }
+    }
     for (size_t op = 0; op < program.ops.size(); ++op) {
       dist::CostedOp &here = estimated[workOf[op]];
       const LocalOp &local = program.ops[op];
@@ -465,7 +471,7 @@ private:
         }
         if (maker && forms[*maker] != Form::Source && workOf[*maker] != workOf[op]) {
           here.needs.push_back(workOf[*maker]);
-          here.holdsOperand = true;
+          here.holdsOperand |= !kept.contains(operand);
         }
       }
       if (auto write = dyn_cast_or_null<nn::WriteOp>(local.op)) { // over a value that others read before
@@ -475,7 +481,7 @@ private:
         here.runsBeside = local.movesBeside;
         here.timePs = local.timePs + (local.movesBeside ? handOverPs : 0);
         for (unsigned value : llvm::concat<const unsigned>(local.results, local.operands)) {
-          here.bytes += bytesOf(value);
+          here.bytes += kept.contains(value) ? 0 : bytesOf(value);
         }
       }
     }

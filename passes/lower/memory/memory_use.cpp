@@ -83,7 +83,7 @@ private:
   llvm::SetVector<Attribute> trainingInputs() {
     llvm::SetVector<Attribute> inputs;
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
-      bool trains = program.getSymName() == nn::kTrainStep || variant.getNumStages() > 1;
+      bool trains = program.getSymName() == nn::kTrainStep || variant.getOrderAttr();
       for (auto symbol : program.getInputs().getAsRange<FlatSymbolRefAttr>()) {
         auto tensor = cast<exec::TensorOp>(SymbolTable::lookupSymbolIn(variant, symbol.getAttr()));
         if (trains && !nn::isEvaluation(program.getSymName()) && tensor.getRole() == exec::Role::Input) {

@@ -242,7 +242,7 @@ private:
         builder, symbol, arenaBytes, lowerBound, builder.getArrayAttr(axes), sizes, devicesPerProcess, TensorTable::coordinateOffset(0),
         deviceIds, stage ? builder.getStringAttr(variantName.getValue()) : StringAttr(), stage ? stage.getIndex() : 0,
         stage ? stage.getCount() : 1, stage ? tensors.bytes() : 0, tensors.slotBytes(), stage ? stage.getSlots() : 1,
-        stage ? orderOf(builder, module) : ArrayAttr());
+        module->hasAttr(dist::kOrderAttr) ? orderOf(builder, module) : ArrayAttr());
     builder.createBlock(&variant.getBody());
     SmallVector<StringRef> programNames;
     for (Program &program : programs) {
@@ -279,32 +279,43 @@ private:
     return stage ? stage.getSlots() : 1;
   }
 
-  // Returns the order of a step as the variant has it. The first program of a micro-batch takes the batch, where the stage has inputs.
+  // Returns the order of a step as the variant has it.
   static ArrayAttr orderOf(OpBuilder &builder, ModuleOp module) {
     MLIRContext *context = module.getContext();
-    SmallVector<Attribute> parts;
-    FlatSymbolRefAttr first;
-    bool hasInputs = false;
-    for (auto part : module->getAttrOfType<ArrayAttr>(dist::kOrderAttr).getAsRange<dist::RepeatAttr>()) {
-      SmallVector<Attribute> runs;
-      for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
-        auto program = FlatSymbolRefAttr::get(run.getProgram());
-        first = first || run.getProgram() == nn::kPrepare ? first : program;
-        hasInputs |= takesBatches(module.lookupSymbol<func::FuncOp>(run.getProgram()));
-        runs.push_back(exec::RunAttr::get(context, program, run.getMicroBatch(), /*takes_batch=*/program == first));
-      }
-      parts.push_back(exec::RepeatAttr::get(context, builder.getArrayAttr(runs), part.getCount(), part.getStride()));
-    }
-    AttrTypeReplacer replacer;
-    replacer.addReplacement([&](exec::RunAttr run) {
-      return exec::RunAttr::get(context, run.getProgram(), run.getMicroBatch(), run.getTakesBatch() && hasInputs);
-    });
-    return cast<ArrayAttr>(replacer.replace(builder.getArrayAttr(parts)));
+    auto order = module->getAttrOfType<ArrayAttr>(dist::kOrderAttr);
+    const DenseSet<Attribute> takers = findBatchTakers(module, order);
+    return builder.getArrayAttr(llvm::map_to_vector(order.getAsRange<dist::RepeatAttr>(), [&](dist::RepeatAttr part) -> Attribute {
+      auto runs = llvm::map_to_vector(part.getRuns().getAsRange<dist::RunAttr>(), [&](dist::RunAttr run) -> Attribute {
+        return exec::RunAttr::get(context, FlatSymbolRefAttr::get(run.getProgram()), run.getMicroBatch(),
+                                  takers.contains(run.getProgram()));
+      });
+      return exec::RepeatAttr::get(context, builder.getArrayAttr(runs), part.getCount(), part.getStride());
+    }));
   }
 
+  // Returns the programs that take the batch of a micro-batch: those that are its first, where any program has inputs.
+  static DenseSet<Attribute> findBatchTakers(ModuleOp module, ArrayAttr order) {
+    DenseSet<Attribute> takers;
+    llvm::DenseSet<int64_t> begun; // micro-batches
+    bool hasInputs = false;
+    for (auto part : order.getAsRange<dist::RepeatAttr>()) {
+      for (int64_t round = 0; round < part.getCount(); ++round) {
+        for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
+          const bool isOfMicroBatch = run.getProgram() != nn::kPrepare && !run.getProgram().getValue().starts_with(nn::kUpdate);
+          if (isOfMicroBatch && begun.insert(run.getMicroBatch() + round * part.getStride()).second) {
+            takers.insert(run.getProgram());
+          }
+          hasInputs |= round == 0 && takesBatches(module.lookupSymbol<func::FuncOp>(run.getProgram()));
+        }
+      }
+    }
+    return hasInputs ? takers : DenseSet<Attribute>();
+  }
+
+  // Whether a program takes anything from outside.
   static bool takesBatches(func::FuncOp function) {
     return llvm::any_of(llvm::seq<unsigned>(0, function.getNumArguments()),
-                        [&](unsigned i) { return function.getArgAttr(i, dist::kSlotAttr) != nullptr; });
+                        [&](unsigned i) { return function.getArgAttr(i, dist::kPassedAttr) == nullptr; });
   }
 
   static exec::TransferAttr transferOf(dist::PeerAttr peer, StringRef tensor) {

@@ -61,10 +61,24 @@ int64_t CostedProgram::alonePs() const {
   return sum;
 }
 
+// Whether a value becomes that of a variable, whose bytes are there anyway.
+static bool isKept(Value value) {
+  return llvm::any_of(value.getUsers(), [](Operation *user) { return isa<nn::WriteOp>(user); });
+}
+
+// Returns the bytes of those of the values that are temporaries.
+static uint64_t temporaryBytes(ValueRange values) {
+  uint64_t bytes = 0;
+  for (Value value : values) {
+    bytes += isKept(value) ? 0 : totalByteSize(value.getType());
+  }
+  return bytes;
+}
+
 dist::CostedOp CostedProgram::estimate(Operation &op, const dist::DeviceRates &rates) {
   dist::CostedOp estimated;
   for (Value operand : op.getOperands()) {
-    estimated.holdsOperand |= numbers.contains(getStorageRoot(operand).getDefiningOp());
+    estimated.holdsOperand |= numbers.contains(getStorageRoot(operand).getDefiningOp()) && !isKept(operand);
     addNeeds(operand, estimated.needs);
   }
   if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
@@ -72,7 +86,7 @@ dist::CostedOp CostedProgram::estimate(Operation &op, const dist::DeviceRates &r
   } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
     estimated.runsBeside = dist::movesBeside(collective);
     estimated.timePs = dist::collectiveTimePs(collective) + (estimated.runsBeside ? handOverPs : 0);
-    estimated.bytes = totalByteSize(op.getResultTypes()) + (estimated.holdsOperand ? totalByteSize(op.getOperandTypes()) : 0);
+    estimated.bytes = temporaryBytes(op.getResults()) + (estimated.holdsOperand ? temporaryBytes(op.getOperands()) : 0);
   } else {
     estimated.timePs = rates.callPs({}, 2 * totalByteSize(op.getResultTypes()));
   }

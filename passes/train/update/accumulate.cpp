@@ -5,6 +5,8 @@
 
 #include "passes/train/passes.h"
 
+#include "dialects/dist/dist.h"
+#include "dialects/dist/stages.h"
 #include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/update/step_numbers.h"
@@ -211,6 +213,17 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     }
     outlineUpdate(step, update);
     accumulate(step, update.gradients());
+    setOrder();
+  }
+
+  // The order of a step: all micro-batches, then the update, in the place of the last one.
+  void setOrder() {
+    Builder builder(&getContext());
+    auto part = [&](StringRef program, int64_t microBatch, int64_t times) -> Attribute {
+      auto run = dist::RunAttr::get(&getContext(), builder.getStringAttr(program), microBatch);
+      return dist::RepeatAttr::get(&getContext(), builder.getArrayAttr({run}), times, /*stride=*/times > 1 ? 1 : 0);
+    };
+    getOperation()->setAttr(dist::kOrderAttr, builder.getArrayAttr({part(nn::kTrainStep, 0, count), part(nn::kUpdate, count - 1, 1)}));
   }
 };
 

@@ -5,6 +5,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/dist/stages.h"
 #include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
 
@@ -111,6 +112,18 @@ struct PrepareStepPass : public impl::PrepareStepPassBase<PrepareStepPass> {
       if (read->use_empty()) {
         read.erase();
       }
+    }
+    prependToOrder();
+  }
+
+  // Has a step begin with what is prepared.
+  void prependToOrder() {
+    if (auto order = getOperation()->getAttrOfType<ArrayAttr>(dist::kOrderAttr)) {
+      Builder builder(&getContext());
+      auto run = dist::RunAttr::get(&getContext(), builder.getStringAttr(nn::kPrepare), 0);
+      SmallVector<Attribute> parts = {dist::RepeatAttr::get(&getContext(), builder.getArrayAttr({run}), 1, 0)};
+      parts.append(order.begin(), order.end());
+      getOperation()->setAttr(dist::kOrderAttr, builder.getArrayAttr(parts));
     }
   }
 };

@@ -14,7 +14,7 @@
 // y = relu(x a) b, the loss is the sum of y. Each stage counts micro-batches for itself; what the first one has computed goes on, and the gradient
 // of it comes back. The mask of relu is computed again from its result, which is kept.
 
-// CHECK: module @stage_0 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"backward", 0>, #dist.run<"forward", 2>], count = 1, stride = 0>, #dist.repeat<runs = [#dist.run<"backward", 1>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 0>, #dist.run<"update_2", 0>], count = 1, stride = 0>], dist.stage = #dist.stage<index = 0, count = 2, slots = 2>}
+// CHECK: module @stage_0 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"backward", 0>, #dist.run<"forward", 2>], count = 1, stride = 0>, #dist.repeat<runs = [#dist.run<"backward", 1>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 2>, #dist.run<"update_2", 2>], count = 1, stride = 0>], dist.stage = #dist.stage<index = 0, count = 2, slots = 2>}
 // CHECK-NOT: nn.variable @b
 // CHECK: func.func @forward(%arg0: tensor<3x2xf32> {dist.slot, nn.name = "x"}) -> (tensor<3x4xf32> {{.*}}dist.passed, dist.to = [#dist.peer<stage = 1, channel = 0>], nn.name = "passed:relu"}, tensor<i64> {{.*}}dist.passed, nn.name = "passed:"})
 // CHECK: nn.matmul
@@ -32,7 +32,7 @@
 // CHECK: nn.write @a,
 // CHECK: nn.write @ashlar.micro_batch
 
-// CHECK: module @stage_1 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>, #dist.run<"backward", 0>], count = 3, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 0>, #dist.run<"update_1", 0>], count = 1, stride = 0>], dist.stage = #dist.stage<index = 1, count = 2, slots = 1>}
+// CHECK: module @stage_1 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>, #dist.run<"backward", 0>], count = 3, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 2>, #dist.run<"update_1", 2>], count = 1, stride = 0>], dist.stage = #dist.stage<index = 1, count = 2, slots = 1>}
 // CHECK-NOT: nn.variable @a{{[ .]}}
 // CHECK: func.func @forward(%[[H:.*]]: tensor<3x4xf32> {dist.from = #dist.peer<stage = 0, channel = 0>{{.*}}nn.name = "passed:relu"}) -> (tensor<f32> {nn.name = "loss"}, tensor<i64>
 // CHECK: func.func @backward(%{{.*}}: tensor<3x4xf32> {dist.global_type = tensor<3x4xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:relu"}, {{.*}}) -> (tensor<3x4xf32> {{.*}}dist.to = [#dist.peer<stage = 0, channel = 0>]

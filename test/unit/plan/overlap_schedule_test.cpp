@@ -203,3 +203,14 @@ TEST_CASE("overlap: random programs play as predicted", "[plan][overlap]") {
     CHECK(hidden <= busy);
   }
 }
+
+TEST_CASE("overlap: what only a longer collective waits for goes before other ops", "[overlap]") {
+  // A gradient and its padding, with more of the backward pass between them.
+  std::vector<CostedOp> ops = {compute(10), compute(10), compute(10), compute(2, {0}), collective(20, kMiB, {3}), compute(1, {4})};
+  CHECK(text(dist::scheduleOverlap(ops)) == "run 0, run 3, start 4, run 1, run 2, wait 4, run 5");
+  // Not what takes longer than the collective, and not what is ready from the start: the conversions of all parameters.
+  ops[3].timePs = 21;
+  CHECK(text(dist::scheduleOverlap(ops)) == "run 0, run 1, run 2, run 3, start 4, wait 4, run 5");
+  ops = {compute(10), compute(10), compute(2), collective(20, kMiB, {2})};
+  CHECK(text(dist::scheduleOverlap(ops)) == "run 0, run 1, run 2, start 3, wait 3");
+}

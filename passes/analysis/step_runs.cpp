@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See step_runs.h.
+
+#include "passes/analysis/step_runs.h"
+
+#include "dialects/dist/dist.h"
+#include "dialects/dist/stages.h"
+#include "dialects/nn/nn.h"
+
+using namespace mlir;
+
+namespace ashlar::dist {
+
+llvm::StringMap<int64_t> runsOfStep(ModuleOp module) {
+  llvm::StringMap<int64_t> runs;
+  if (auto order = module->getAttrOfType<ArrayAttr>(kOrderAttr)) {
+    for (auto part : order.getAsRange<RepeatAttr>()) {
+      for (auto run : part.getRuns().getAsRange<RunAttr>()) {
+        runs[run.getProgram()] += part.getCount();
+      }
+    }
+    return runs;
+  }
+  for (StringRef name : {nn::kTrainStep, nn::kForward}) {
+    if (runs.empty() && module.lookupSymbol(name)) {
+      runs[name] = 1;
+    }
+  }
+  return runs;
+}
+
+} // namespace ashlar::dist

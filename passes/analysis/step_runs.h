@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The programs of a step.
+
+#ifndef ASHLAR_PASSES_ANALYSIS_STEP_RUNS_H
+#define ASHLAR_PASSES_ANALYSIS_STEP_RUNS_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace ashlar::dist {
+
+// Returns how often a step runs the programs of a module, or of a stage's module, that it runs: by its order (dist.order); without one
+// @train_step, or where nothing is trained @forward, once.
+llvm::StringMap<int64_t> runsOfStep(mlir::ModuleOp module);
+
+} // namespace ashlar::dist
+
+#endif // ASHLAR_PASSES_ANALYSIS_STEP_RUNS_H

@@ -199,3 +199,37 @@ func.func @update() {
   %square = nn.mul %g, %g {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
   return
 }
+
+// -----
+
+// A parameter that a step converts once, before its micro-batches, and that nothing else uses is a master copy: shards of it are stored at every
+// level. Level 3 stores shards of the copy, too, and gathers them where they are used.
+
+dist.mesh @mesh <["dp" = 4]>
+// CHECK: nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>
+nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{}, {}]>}
+// ONE: nn.variable @w.bf16 state_of @w : tensor<16x8xbf16> {dist.layout = #dist.layout<[{}, {}]>, nn.scratch}
+// THREE: nn.variable @w.bf16 state_of @w : tensor<16x8xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>, {{.*}}nn.scratch}
+nn.variable @w.bf16 state_of @w : tensor<16x8xbf16> {dist.layout = #dist.layout<[{}, {}]>, nn.scratch}
+
+// CHECK-LABEL: func.func @prepare
+func.func @prepare() {
+  // CHECK: nn.read @w {dist.layouts = [#dist.layout<[{"dp"}, {}]>]
+  %w = nn.read @w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x8xf32>
+  // CHECK: nn.cast %{{.*}}dist.layouts = [#dist.layout<[{"dp"}, {}]>]
+  %narrow = nn.cast %w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x8xf32> -> tensor<16x8xbf16>
+  nn.write @w.bf16, %narrow : tensor<16x8xbf16>
+  return
+}
+
+// CHECK-LABEL: func.func @train_step
+func.func @train_step(%x: tensor<4x8xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<f32> {dist.layout = #dist.layout<[]>}) {
+  // CHECK: nn.read @w.bf16 {dist.layouts = [#dist.layout<[{}, {}]>]}
+  %w = nn.read @w.bf16 {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x8xbf16>
+  %y = nn.matmul %x, %w transpose_b {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<4x8xbf16>, tensor<16x8xbf16> -> tensor<4x16xbf16>
+  %wide = nn.cast %y {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<4x16xbf16> -> tensor<4x16xf32>
+  %l = nn.reduce sum %wide dims = [0, 1] {dist.layouts = [#dist.layout<[]>]} : tensor<4x16xf32> -> tensor<f32>
+  %g = nn.matmul %y, %x transpose_a {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<4x16xbf16>, tensor<4x8xbf16> -> tensor<16x8xf32>
+  %dw = nn.gradient %g of @w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x8xf32>
+  return %l : tensor<f32>
+}

@@ -207,6 +207,15 @@ void addHybridPasses(OpPassManager &passes) {
 }
 
 void attachSettings(ModuleOp module, const job::Job &job) {
+  if (job.has_gradient_sync() && job::microBatches(job) == 1) {
+    emitRemark(UnknownLoc::get(module.getContext()),
+               "gradient_sync is about the micro-batches of a step, and this one has one; add accumulate or a pipeline");
+  }
+  if (job.gradient_sync() != job::GradientSync::AUTO) {
+    module.getContext()->loadDialect<dist::DistDialect>();
+    auto sync = job.gradient_sync() == job::GradientSync::STEP ? dist::GradientSync::Step : dist::GradientSync::MicroBatch;
+    module->setAttr(dist::kGradientSyncAttr, dist::GradientSyncAttr::get(module.getContext(), sync));
+  }
   attach(module, dist::kSettingsAttr, job, settingsOf);
 }
 

@@ -93,6 +93,13 @@ namespace ashlar::dist {
 // Returns the mesh of a module; null when it has none.
 MeshOp findMesh(mlir::ModuleOp module);
 
+// Attribute of modules (GradientSyncAttr): when the devices add up their parts of the gradients of micro-batches; absent: automatically.
+inline constexpr llvm::StringLiteral kGradientSyncAttr = "dist.gradient_sync";
+inline GradientSync gradientSync(mlir::ModuleOp module) {
+  auto attribute = module->getAttrOfType<GradientSyncAttr>(kGradientSyncAttr);
+  return attribute ? attribute.getValue() : GradientSync::Auto;
+}
+
 // Returns the layout of a value on global shapes: from kLayoutsAttr of the op that makes it or kLayoutAttr of the function argument; null
 // when it has none.
 LayoutAttr findLayout(mlir::Value value);

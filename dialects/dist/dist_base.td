@@ -205,6 +205,8 @@ def Dist_PeerAttr : Dist_Attr<"Peer", "peer"> {
   let assemblyFormat = "`<` struct(params) `>`";
 }
 
+def Dist_GradientSyncAttr : EnumAttr<Dist_Dialect, Dist_GradientSync, "gradient_sync">;
+
 def Dist_RunAttr : Dist_Attr<"Run", "run"> {
   let summary = "A program that a stage runs for a micro-batch of a step";
   let description = [{    #dist.run<"forward", 0>}];

@@ -42,4 +42,10 @@ def Dist_RuleListKind : I32EnumAttr<"RuleListKind", "whether a list of rules can
   let genSpecializedAttr = 0;
 }
 
+def Dist_GradientSync : I32EnumAttr<"GradientSync", "when the devices add up their parts of the gradients of micro-batches", [
+  I32EnumAttrCase<"Auto", 0, "auto">, I32EnumAttrCase<"Step", 1, "step">, I32EnumAttrCase<"MicroBatch", 2, "micro_batch">]> {
+  let cppNamespace = "::ashlar::dist";
+  let genSpecializedAttr = 0;
+}
+
 #endif // ASHLAR_DIALECTS_DIST_DIST_ENUMS_TD

@@ -6,6 +6,7 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "dialects/dist/recompute_rules.h"
+#include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
 #include "dialects/support/tensor_values.h"
@@ -403,6 +404,15 @@ void drawRecompute(uint64_t seed, ModuleOp module) {
   }
 }
 
+// Has two in three programs with micro-batches reduce their gradients once a step, or in each.
+void drawGradientSync(uint64_t seed, ModuleOp module) {
+  Dice dice(seed * 13 + 5);
+  auto sync = static_cast<dist::GradientSync>(dice.roll(3));
+  if (module->hasAttr(dist::kOrderAttr) && sync != dist::GradientSync::Auto) {
+    module->setAttr(dist::kGradientSyncAttr, dist::GradientSyncAttr::get(module.getContext(), sync));
+  }
+}
+
 } // namespace
 
 RandomModel randomModel(MLIRContext &context, uint64_t seed, const ProgramOptions &options) {
@@ -431,6 +441,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   drawFusion(dice, *module);
   groupWeights(seed, *module);
   drawRecompute(seed, *module);
+  drawGradientSync(seed, *module);
   drawPipeline(seed, *module);
   return std::move(module);
 }

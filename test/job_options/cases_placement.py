@@ -400,6 +400,36 @@ def deterministic(bench):
     bench.refused(["mpirun", "-n", "5", "./program", "--data", ".", "--deterministic"], "compiled for 1 of 8 chunks each")
 
 
+@case("gradient_sync", "gradient_sync=AUTO", "gradient_sync=STEP", "gradient_sync=MICRO_BATCH")
+def gradient_sync(bench):
+    rows, columns, batch = 16, 16, 8  # a gradient of w has 1024 bytes
+    matrix_model(bench, rows, columns)
+    xs = [(3 * i) % 11 - 4 for i in range(2 * batch * rows)]
+    bench.npy("x_train", xs, (2 * batch, rows))
+    def job(text, level, parts=4):
+        parallel = f"optimizer_parallel {{ level: {level} threshold_kb: 0 }}" if level else ""
+        return product_job("mode: SEMI_AUTO", mesh(("dp", 2)), 'rules { match: "x" layout: "[{dp}, {}]" }', parallel, text, f"accumulate: {parts}", batch=batch,
+                           optimizer="momentum { momentum: 0 } learning_rate: 64")
+    losses = bench.train(job("", 0, parts=1), ranks=2).losses
+    # Reductions of the gradient by program, and the bytes of its sum on a device.
+    step, micro = {"train_step": 0, "update": 1}, {"train_step": 1, "update": 0}
+    for text, level, expected, of_sum in (
+            ("", 0, step, 1024), ("gradient_sync: AUTO", 0, step, 1024), ("gradient_sync: STEP", 0, step, 1024), ("gradient_sync: MICRO_BATCH", 0, micro, 1024),
+            ("", 1, step, 1024), ("gradient_sync: MICRO_BATCH", 1, micro, 1024),
+            ("", 2, micro, 512), ("gradient_sync: AUTO", 2, micro, 512), ("gradient_sync: STEP", 2, step, 1024), ("gradient_sync: MICRO_BATCH", 2, micro, 512),
+            ("", 3, micro, 512), ("gradient_sync: STEP", 3, step, 1024)):
+        dist = bench.emit("dist", job(text, level))
+        found = {name: len(re.findall(r"dist\.(?:all_reduce|reduce_scatter) .*tensor<\d+x",
+                                      re.search(rf"func.func @{name}\(.*?\n  }}\n", dist, re.S).group(0))) for name in expected}
+        expect(found, expected, f"{text}, level {level}: reductions")
+        sums = [v["bytes"] for v in bench.report(job(text, level))["variables"] if v["name"] == "w.gradient"]
+        expect(sums, [of_sum], f"{text}, level {level}: bytes of the sum")
+        expect(bench.train(job(text, level), ranks=2).losses, losses, f"{text}, level {level}: losses")
+    status, _, err = bench.call(bench.compiler(job("gradient_sync: STEP", 1, parts=1), "-o", "program"))
+    expect((status, err), (0, "note: gradient_sync is about the micro-batches of a step, and this one has one; add accumulate or a pipeline\n"), "without them")
+    bench.refused(bench.compiler(job("gradient_sync: NEVER", 1), "-o", "program"), 'unknown value "NEVER" of field gradient_sync; one of AUTO, STEP, MICRO_BATCH')
+
+
 @case("optimizer_parallel.level", "optimizer_parallel.threshold_kb", "optimizer_parallel.shard_size", "rules.optimizer_parallel")
 def optimizer_parallel(bench):
     rows, columns, batch = 16, 16, 4  # w has 1024 bytes

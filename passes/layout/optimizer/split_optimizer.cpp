@@ -64,11 +64,13 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
     variable->setAttr(dist::kOriginAttr, makeOrigin(shard, variable->getAttrOfType<ArrayAttr>(dist::kOriginAttr)));
   }
 
-  // Returns the variables in which a step that updates later adds up its gradients; those of level 1 are whole, and so are the gradients.
+  // Returns the variables in which a step that updates later adds up its gradients, where they are whole, and so the gradients: at level 1,
+  // and where devices add up their own parts.
   llvm::StringSet<> findReplicatedSums() {
     llvm::StringSet<> sums;
     auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
-    if (level == 1 && step && getOperation().lookupSymbol(nn::kUpdate)) {
+    const bool areReplicated = level == 1 || dist::gradientSync(getOperation()) == dist::GradientSync::Step;
+    if (areReplicated && step && getOperation().lookupSymbol(nn::kUpdate)) {
       for (auto write : step.front().getOps<nn::WriteOp>()) {
         sums.insert(write.getVariable());
       }

@@ -422,7 +422,10 @@ void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment,
     }
   }
   for (auto [variable, tensor] : problem.variables) {
-    if (nn::VariableOp(variable)->hasAttr(nn::kScratchAttr)) { // nothing outside of the programs reads it
+    const bool isKept = nn::VariableOp(variable)->hasAttr(nn::kScratchAttr); // nothing outside of the programs reads it
+    const bool isSynced = nn::VariableOp(variable).getStateOf() &&
+                          dist::gradientSync(nn::VariableOp(variable)->getParentOfType<ModuleOp>()) == dist::GradientSync::MicroBatch;
+    if (isKept && !isSynced) {
       Delay(problem, assignment, planner).delayThrough(variable, tensor, accesses.lookup(tensor));
     }
   }

@@ -4,8 +4,8 @@
 
     check_trace.py FILE --ranks N --steps A-B --programs PROGRAMS [--overlap] [--programs-only]
 
-PROGRAMS: by stage, separated by ";": "forward=8,backward=8,update=1", how often each program runs in a step. --overlap: programs of neighbouring stages must run
-at one time. --programs-only: of a GPU, which has no tracks but that of programs. Ends with an error that names the first thing that is wrong.
+PROGRAMS: by stage, separated by ";": "forward=8,backward=8,update=1@7", how often each program runs in a step, and behind @ from which micro-batch on.
+--overlap: programs of neighbouring stages must run at one time. --programs-only: of a GPU, which has no tracks but that of programs. Ends with an error that names the first thing that is wrong.
 """
 
 import argparse
@@ -16,6 +16,12 @@ import json
 def check(condition, text):
     if not condition:
         raise SystemExit(f"error: {text}")
+
+
+def micro_batches(text):
+    """Those of "2@7": 7 and 8."""
+    count, _, first = text.partition("@")
+    return range(int(first or 0), int(first or 0) + int(count))
 
 
 def end(event):
@@ -63,7 +69,7 @@ class Trace:
             runs = {kind: self.track(name, "programs") for kind, name in (("run", f"rank {rank}"), ("planned", f"rank {rank} planned"))}
             for kind, events in runs.items():
                 counts = collections.Counter((event["name"], event["args"]["step"], event["args"]["micro_batch"]) for event in events)
-                wanted = {(name, step, batch): 1 for name, count in expected.items() for step in steps for batch in range(count)}
+                wanted = {(name, step, batch): 1 for name, batches in expected.items() for step in steps for batch in batches}
                 check(counts == wanted, f"{kind} of rank {rank}: not each program once a micro-batch: {counts} for {wanted}")
             order = [[(e["name"], e["args"]["step"], e["args"]["micro_batch"]) for e in events] for events in runs.values()]
             check(order[0] == order[1], f"rank {rank} has another order than planned: {order}")
@@ -132,7 +138,7 @@ def main():
     parser.add_argument("--programs-only", action="store_true")
     options = parser.parse_args()
     first, last = map(int, options.steps.split("-"))
-    programs = [{name: int(count) for name, count in (entry.split("=") for entry in stage.split(","))} for stage in options.programs.split(";")]
+    programs = [{name: micro_batches(count) for name, count in (entry.split("=") for entry in stage.split(","))} for stage in options.programs.split(";")]
     trace = Trace(options.file)
     check(len(trace.facts["ranks"]) == options.ranks and len(trace.processes) == 2 * options.ranks, f"processes {trace.processes}")
     check((trace.facts["first_step"], trace.facts["steps"]) == (first, last - first + 1), f"steps of {trace.facts}")

@@ -24,7 +24,7 @@ expect_trace one.json --ranks 1 --steps 1-20 --programs train_step=1
 { cat "$jobs/linear.txtpb"; echo "accumulate: 2"; } > accumulate.txtpb
 "$tools/ashlarc" linear.onnx --job accumulate.txtpb --target cuda --gpu-arch sm_90 --mesh dp=2 -o two
 ./on_emulator 2 mpirun -n 2 ./two --steps 6 --trace two.json > traced.log
-expect_trace two.json --ranks 2 --steps 3-5 --programs train_step=2,update=1
+expect_trace two.json --ranks 2 --steps 3-5 --programs train_step=1,train_step+update=1@1
 
 # A model that runs once.
 "$tools/ashlar-zoo" elementwise -o elementwise.onnx

@@ -12,7 +12,7 @@ expect_trace() {
 }
 
 "$tools/ashlar-zoo" mlp -o mlp.onnx
-stage="forward=8,backward=8,update=1"
+stage="forward=8,backward=8,update=1@7"
 
 # Two stages of two devices.
 "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_pipeline_1f1b.txtpb" -o two
@@ -34,8 +34,8 @@ for schedule in GPIPE ZERO_BUBBLE; do
   "$tools/ashlar-zoo" mlp --layers 4 --width 256 -o four.onnx
   "$tools/ashlarc" four.onnx --job four.txtpb -o four
   mpirun -n 4 ./four --steps 6 --trace four.json --trace-steps 2-4 > four.log
-  split="forward=8,backward=8,weights=8,update=1"
-  [ $schedule = GPIPE ] && programs="$stage;$stage;$stage;$stage" || programs="forward=8,weights=8,update=1;$split;$split;$split"
+  split="forward=8,backward=8,weights=8,update=1@7"
+  [ $schedule = GPIPE ] && programs="$stage;$stage;$stage;$stage" || programs="forward=8,weights=8,update=1@7;$split;$split;$split"
   expect_trace four.json --ranks 4 --steps 2-4 --programs "$programs"
 done
 
@@ -48,7 +48,7 @@ expect_trace deterministic.json --ranks 2 --steps 3-5 --programs train_step=1
 { cat "$jobs/mlp.txtpb"; echo "accumulate: 4"; } > accumulate.txtpb
 "$tools/ashlarc" mlp.onnx --job accumulate.txtpb --mesh dp=2 -o accumulate
 mpirun -n 2 ./accumulate --steps 5 --trace accumulate.json > one.log
-expect_trace accumulate.json --ranks 2 --steps 3-5 --programs train_step=4,update=1
+expect_trace accumulate.json --ranks 2 --steps 3-5 --programs train_step=4,update=1@3
 
 # Collectives beside computation have a track of their own.
 { cat "$jobs/mlp.txtpb"; echo "machine { ranks_per_host: 1 device { gflop_per_s: 20 } inter_host { bandwidth_gb_per_s: 1 } }"; } > beside.txtpb

@@ -65,7 +65,7 @@ for level in 1 2; do
     micro_batches apart dp=2 "accumulate: $count" "$parallel"
     micro_batches joined dp=2 "accumulate: $count" "$parallel" 'machine { ranks_per_host: 1 }'
     expect_close apart.log joined.log 1e-5
-    ./joined --plan | grep -q "^\(first\|last\) run" || fail "level $level: no run is joined with what a step does once"
+    grep -q "^\(first\|last\) run" <<< "$(./joined --plan)" || fail "level $level: no run is joined with what a step does once"
   done
 done
 for level in 0 1 3; do

@@ -192,7 +192,7 @@ def torch_numbers_of_stages(bench):
     last = "schedule: ZERO_BUBBLE"
     train_here(bench, "sgd", f"pipeline {{ stages: 2 micro_batches: 4 {last} }} {rules}", ranks=2)
     trained = bench.read("job.txtpb")
-    update = [("update", "0", ""), ("", "", "1")]
+    update = [("update", "3", ""), ("", "", "1")]  # behind the last micro-batch
     expect(orders("schedule: GPIPE"), [[("forward", "0", ""), ("", "", "4"), ("backward", "0", ""), ("", "", "4")] + update] * 2, "GPIPE")
     steady = [("forward", "0", ""), ("backward", "0", ""), ("", "", "4")] + update
     for text in ("", "schedule: ONE_F_ONE_B"):

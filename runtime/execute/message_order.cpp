@@ -14,6 +14,30 @@
 #include <tuple>
 
 namespace ashlar::rt {
+
+bool touches(const ashlar_rt_program &program, const ashlar_rt_tensor &tensor) {
+  const uint64_t begin = tensor.buffer.offset, end = begin + tensor.buffer.bytes;
+  for (uint32_t i = 0; i < program.num_instrs; ++i) {
+    for (uint32_t b = 0; b < program.instrs[i].num_buffers; ++b) {
+      const ashlar_rt_buffer &buffer = program.instrs[i].buffers[b];
+      if (buffer.space == tensor.buffer.space && buffer.offset < end && begin < buffer.offset + buffer.bytes) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+std::vector<uint32_t> usersOfReceived(const ashlar_rt_variant &variant, uint32_t receiver, const ashlar_rt_transfer &receive) {
+  std::vector<uint32_t> users;
+  for (uint32_t program = 0; program < variant.num_programs; ++program) {
+    if (program == receiver || touches(variant.programs[program], variant.tensors[receive.tensor])) {
+      users.push_back(program);
+    }
+  }
+  return users;
+}
+
 namespace {
 
 // A run of a stage, or a message.
@@ -200,9 +224,10 @@ private:
     const ashlar_rt_variant &variant = stages[stage];
     for (uint32_t p = 0; isNew && p < variant.num_programs; ++p) {
       for (uint32_t r = 0; r < variant.programs[p].num_receives; ++r) {
-        const uint32_t tensor = variant.programs[p].receives[r].tensor;
-        if (p == program || touches(variant.programs[program], variant.tensors[tensor])) {
-          found->second.push_back(tensor);
+        const ashlar_rt_transfer &receive = variant.programs[p].receives[r];
+        const std::vector<uint32_t> users = usersOfReceived(variant, p, receive);
+        if (std::binary_search(users.begin(), users.end(), program)) {
+          found->second.push_back(receive.tensor);
         }
       }
     }
@@ -219,19 +244,6 @@ private:
 };
 
 } // namespace
-
-bool touches(const ashlar_rt_program &program, const ashlar_rt_tensor &tensor) {
-  const uint64_t begin = tensor.buffer.offset, end = begin + tensor.buffer.bytes;
-  for (uint32_t i = 0; i < program.num_instrs; ++i) {
-    for (uint32_t b = 0; b < program.instrs[i].num_buffers; ++b) {
-      const ashlar_rt_buffer &buffer = program.instrs[i].buffers[b];
-      if (buffer.space == tensor.buffer.space && buffer.offset < end && begin < buffer.offset + buffer.bytes) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
 
 Status runsOfStep(const Stages &stages, uint64_t microBatches, std::vector<std::vector<ashlar_rt_run>> &runs) {
   runs.assign(stages.size(), {});

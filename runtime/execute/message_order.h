@@ -38,6 +38,10 @@ struct IssuedRun {
 // Whether a program reads or writes bytes of a tensor that lies in a slot.
 bool touches(const ashlar_rt_program &program, const ashlar_rt_tensor &tensor);
 
+// Returns the programs whose runs on a slot come before a message into the slot: the one that receives it, and those that read or write
+// its bytes. Ascending indices into the variant's programs.
+std::vector<uint32_t> usersOfReceived(const ashlar_rt_variant &variant, uint32_t receiver, const ashlar_rt_transfer &receive);
+
 // Returns the step of one stage: runs[s] are the runs of stage s in it, in its order, where it counts micro-batches from 0 on. Assumes
 // checkTransfers(). Fails when the sides of a channel run another number of times, or the stages would wait for each other. Linear in the
 // number of runs and messages of all stages, up to a logarithm.

@@ -26,11 +26,7 @@ Status CudaMessages::plan(const ashlar_rt_image &image, const ashlar_rt_variant 
       End end;
       end.message = context.links->layOut(transfer, isSend);
       end.wait = isSend ? programs[p]->addSend(*variant, transfer) : programs[p]->addReceive(*variant, transfer);
-      for (uint32_t q = 0; q < variant->num_programs; ++q) {
-        if (isSend ? q == p : q == p || touches(variant->programs[q], variant->tensors[transfer.tensor])) {
-          end.runsAfter.push_back(q);
-        }
-      }
+      end.runsAfter = isSend ? std::vector<uint32_t>{p} : usersOfReceived(*variant, p, transfer);
       (isSend ? parts[p].sends : parts[p].receives).push_back(std::move(end));
     }
   }

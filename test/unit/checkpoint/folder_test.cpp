@@ -5,8 +5,10 @@
 #include "test/unit/checkpoint/written_checkpoint.h"
 #include "test/unit/data/temporary_folder.h"
 
+#include <atomic>
 #include <csignal>
 #include <set>
+#include <thread>
 
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -133,6 +135,30 @@ TEST_CASE("checkpoint folder: one run at a time writes", "[checkpoint][folder]")
     CHECK_FALSE(fs::exists(place.file("there")));
     fs::remove(file);
   }
+}
+
+// Between the two calls that open the file and lock it, its holder may remove it: such a lock keeps nobody out. flock() tells open files
+// apart, not processes, so threads meet like processes do.
+TEST_CASE("checkpoint folder: a lock that is held is there", "[checkpoint][folder]") {
+  ashlar::test::TemporaryFolder place;
+  std::atomic<int> gone = 0, taken = 0;
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 3000; ++i) {
+        FolderLock lock;
+        if (lock.take(place.path(), "run").ok()) {
+          ++taken;
+          gone += fs::exists(place.file(".run.lock")) ? 0 : 1;
+        }
+      }
+    });
+  }
+  for (std::thread &thread : threads) {
+    thread.join();
+  }
+  CHECK(taken == 12000);
+  CHECK(gone == 0);
 }
 
 TEST_CASE("checkpoint folder: a name says that all is there", "[checkpoint][folder]") {

@@ -98,13 +98,15 @@ public:
       choices[node->second] = found - list.begin();
     }
     bool isKnown = true;
+    const llvm::BitVector delayedSums = layout::findDelayedSums(laidOut);
     space.forEachOp([&](unsigned number, int64_t) {
       auto node = nodes.ops.find(space.parts.ops[number]);
       if (node == nodes.ops.end() || !done.insert(node->second).second) {
         return;
       }
       const std::vector<OpChoice> &list = space.opChoices.at(space.parts.ops[number]);
-      layout::FactorSplit split = layout::chooseSplit(laidOut, laidOut.ops[number], planner);
+      const layout::ProblemOp &row = laidOut.ops[number];
+      layout::FactorSplit split = layout::chooseSplit(laidOut, row, planner, row.results.size() == 1 && delayedSums[row.results.front()]);
       // What is split where the op has an expansion is computed so.
       for (const OpChoice &choice : list) {
         bool isExpanded = llvm::any_of(llvm::zip_equal(space.problem.ops[number].rule->factors, choice.split), [](auto item) {

@@ -64,13 +64,11 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
     variable->setAttr(dist::kOriginAttr, makeOrigin(shard, variable->getAttrOfType<ArrayAttr>(dist::kOriginAttr)));
   }
 
-  // Returns the variables in which a step that updates later adds up its gradients, where they are whole, and so the gradients: at level 1,
-  // and where devices add up their own parts.
+  // Returns the variables in which a step that updates later adds up its gradients, where they are whole, and so the gradients: at level 1.
   llvm::StringSet<> findReplicatedSums() {
     llvm::StringSet<> sums;
     auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
-    const bool areReplicated = level == 1 || dist::gradientSync(getOperation()) == dist::GradientSync::Step;
-    if (areReplicated && step && getOperation().lookupSymbol(nn::kUpdate)) {
+    if (level == 1 && step && getOperation().lookupSymbol(nn::kUpdate)) {
       for (auto write : step.front().getOps<nn::WriteOp>()) {
         sums.insert(write.getVariable());
       }

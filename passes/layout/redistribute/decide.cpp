@@ -62,7 +62,8 @@ dist::EndAttr opCause(Operation *op) {
 class Decision {
 public:
   Decision(const LayoutProblem &problem, dist::Planner &planner)
-      : problem(problem), planner(planner), gradientTerms(findGradientTerms(problem)), copiedParameters(findCopiedParameters(problem)) {}
+      : problem(problem), planner(planner), gradientTerms(findGradientTerms(problem)), copiedParameters(findCopiedParameters(problem)),
+        delayedSums(findDelayedSums(problem)) {}
 
   FailureOr<Assignment> run() {
     assignment.inputs.resize(problem.ops.size());
@@ -170,10 +171,12 @@ private:
     for (std::optional<unsigned> taken : row.taken) {
       key.push_back(taken ? homeOf(*taken).getAsOpaquePointer() : nullptr);
     }
+    const bool delaysSum = row.results.size() == 1 && delayedSums[row.results.front()];
+    key.push_back(delaysSum ? row.rule.get() : nullptr);
     auto [known, isNew] = splits.try_emplace(std::move(key));
     Split &split = known->second;
     if (isNew) {
-      FactorSplit factors = chooseSplit(problem, row, planner);
+      FactorSplit factors = chooseSplit(problem, row, planner, delaysSum);
       auto toAttr = [&](const Layout &layout) { return dist::LayoutAttr::get(problem.mesh.getContext(), layout); };
       for (const TensorFactors &tensor : row.rule->operands) {
         split.operands.push_back(toAttr(unproject(tensor, factors)));
@@ -249,6 +252,7 @@ private:
   dist::Planner &planner;
   SmallVector<StringRef> gradientTerms;                                        // of each value
   SmallVector<StringRef> copiedParameters;                                     // the same
+  llvm::BitVector delayedSums;                                                 // values
   std::vector<dist::LayoutAttr> layouts;                                       // of each tensor
   std::unordered_map<SmallVector<const void *, 8>, Split, PointerHash> splits; // by rule and layouts
   std::vector<Place> homes;                                                    // where each value is in the layout of its tensor

@@ -7,6 +7,8 @@
 
 #include "passes/layout/inference/assignment.h"
 
+#include "llvm/ADT/BitVector.h"
+
 namespace ashlar::layout {
 
 // Decides on everything: the split with which each op computes (chooseSplit), then by which redistributions values get to it
@@ -14,11 +16,16 @@ namespace ashlar::layout {
 // model that places its collectives itself would need another.
 mlir::FailureOr<Assignment> decide(const LayoutProblem &problem, dist::Planner &planner);
 
+// Returns the values that only add up in variables which delayThroughVariables() lets hold terms of a sum, by linear ops on the way: the
+// gradients of micro-batches.
+llvm::BitVector findDelayedSums(const LayoutProblem &problem);
+
 // Returns the split of factors in which an op computes. Where all its tensors agree there is nothing to choose; otherwise the split with
 // the shortest time of redistributions of operands and results, then with the fewest bytes, and among equals the one that uses more axes,
-// which is less work a device. Given layouts of operands decide their factors. `planner` is the mesh's planner. Assumes that the op has a
-// rule, and that every operand and result has a given layout, none partial.
-FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner);
+// which is less work a device. Given layouts of operands decide their factors. `delaysSum`: the result is a delayed sum, whose terms cost
+// nothing here where keepsTerms(). `planner` is the mesh's planner. Assumes that the op has a rule, and that every
+// operand and result has a given layout, none partial.
+FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner, bool delaysSum);
 
 // Returns the cost of the halos between devices when an op over windows computes with a split whose results are of one reduction.
 dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, const FactorSplit &split, dist::Planner &planner);
@@ -38,8 +45,14 @@ void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, 
 // Values that something else uses whole stay as they are.
 void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner);
 
+// Whether a variable may hold terms of a sum where the layouts of its programs say so.
+bool mayHoldTerms(nn::VariableOp variable);
+
+// Whether a device holds its terms of a sum rather than its part: where they are no larger, or the job asks for it.
+bool keepsTerms(mlir::Operation *op, int64_t termBytes, int64_t sumBytes);
+
 // Adds up terms of a sum in a variable, where only the programs know it, and combines them where its value goes elsewhere: the gradients of
-// micro-batches are combined once, by the program of the update. Only where the terms of a device are no larger than its part of the sum.
+// micro-batches are combined once, by the program of the update. Only where keepsTerms().
 //   write(v, add(read(v), sum(p)))     ==> write(v, add(read(v), p)), and sum(read(v)) in other programs
 void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner);
 

@@ -30,11 +30,12 @@ struct CollectiveCost {
 
 // A value as terms that are still to be combined.
 struct Terms {
-  Layout layout;                                // partial
-  CollectiveCost saved;                         // of the redistributions that are left out
-  SmallVector<Place> leaves;                    // where they lead
-  SmallVector<std::pair<unsigned, Layout>> ops; // that compute on terms, and the layouts of their results
-  SmallVector<unsigned, 1> reads;               // of a variable that holds terms
+  Layout layout;                                 // partial
+  CollectiveCost saved;                          // of the redistributions that are left out
+  SmallVector<Place> leaves;                     // where they lead
+  SmallVector<std::pair<unsigned, Layout>> ops;  // that compute on terms, and the layouts of their results
+  SmallVector<unsigned, 1> reads;                // of a variable that holds terms
+  SmallVector<std::pair<unsigned, Layout>> made; // values beside the terms that are made in another layout, at no cost
 };
 
 // Delays sums.
@@ -87,8 +88,9 @@ public:
     carried = {tensor, std::nullopt};
     Place place = sum ? assignment.inputs[*sum].front() : Place();
     carried->layout = sum && place.holding == 0 ? layoutBeside(place, 0) : std::nullopt;
-    std::optional<Terms> terms =
-        carried->layout && bytesOf(tensor, *carried->layout) <= bytesOf(tensor, home) ? findTerms(place, 0) : std::nullopt;
+    std::optional<Terms> terms = carried->layout && keepsTerms(variable, bytesOf(tensor, *carried->layout), bytesOf(tensor, home))
+                                     ? findTerms(place, 0)
+                                     : std::nullopt;
     if (!terms || terms->layout != *carried->layout) {
       return;
     }
@@ -201,6 +203,14 @@ private:
     return std::nullopt;
   }
 
+  // Whether a value is made for one op alone, of scalars at most, so that any layout of it costs nothing.
+  bool isMadeAnyhow(Place place) const {
+    std::optional<unsigned> maker = problem.values[place.value].maker;
+    return maker && place.holding == 0 && assignment.countUses(place) == 1 && !isExplicit(*maker) && problem.ops[*maker].rule &&
+           problem.ops[*maker].results.size() == 1 &&
+           llvm::all_of(problem.ops[*maker].operands, [&](unsigned operand) { return problem.typeOf(operand).getRank() == 0; });
+  }
+
   // Returns the terms of the result of `op`, given those of the operands in `set`; nothing when the op cannot compute on them.
   std::optional<Terms> combine(unsigned op, ArrayRef<unsigned> set, ArrayRef<Terms> operands) {
     const ShardingRule &rule = *problem.ops[op].rule;
@@ -232,9 +242,13 @@ private:
         llvm::append_range(result.leaves, terms.leaves);
         llvm::append_range(result.ops, terms.ops);
         llvm::append_range(result.reads, terms.reads);
+        llvm::append_range(result.made, terms.made);
+      }
+      if (actual != expected && !isMadeAnyhow(assignment.inputs[op][number])) {
+        return std::nullopt;
       }
       if (actual != expected) {
-        return std::nullopt;
+        result.made.emplace_back(assignment.inputs[op][number].value, expected);
       }
     }
     FailureOr<SmallVector<Layout>> computed = resultLayouts(rule, split);
@@ -254,6 +268,9 @@ private:
     llvm::for_each(terms.leaves, [&](Place leaf) { assignment.drop(leaf); });
     for (const auto &[op, layout] : terms.ops) {
       assignment.values[resultOf(op)].front().layout = dist::LayoutAttr::get(irOf(op)->getContext(), layout);
+    }
+    for (const auto &[value, layout] : terms.made) {
+      assignment.values[value].front().layout = dist::LayoutAttr::get(problem.mesh.getContext(), layout);
     }
   }
 
@@ -412,6 +429,15 @@ void delayReductions(const LayoutProblem &problem, const ProblemProgram &program
   Delay(problem, assignment, planner).run(program);
 }
 
+bool keepsTerms(Operation *op, int64_t termBytes, int64_t sumBytes) {
+  return termBytes <= sumBytes || dist::gradientSync(op->getParentOfType<ModuleOp>()) == dist::GradientSync::Step;
+}
+
+bool mayHoldTerms(nn::VariableOp variable) {
+  return variable->hasAttr(nn::kScratchAttr) && // nothing outside of the programs reads it
+         !(variable.getStateOf() && dist::gradientSync(variable->getParentOfType<ModuleOp>()) == dist::GradientSync::MicroBatch);
+}
+
 void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner) {
   llvm::DenseMap<unsigned, SmallVector<unsigned>> accesses; // by tensor
   for (const auto &[number, op] : llvm::enumerate(problem.ops)) {
@@ -422,10 +448,7 @@ void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment,
     }
   }
   for (auto [variable, tensor] : problem.variables) {
-    const bool isKept = nn::VariableOp(variable)->hasAttr(nn::kScratchAttr); // nothing outside of the programs reads it
-    const bool isSynced = nn::VariableOp(variable).getStateOf() &&
-                          dist::gradientSync(nn::VariableOp(variable)->getParentOfType<ModuleOp>()) == dist::GradientSync::MicroBatch;
-    if (isKept && !isSynced) {
+    if (mayHoldTerms(variable)) {
       Delay(problem, assignment, planner).delayThrough(variable, tensor, accesses.lookup(tensor));
     }
   }

@@ -4,6 +4,9 @@
 
 #include "passes/layout/redistribute/decide.h"
 
+#include "dialects/support/element_type.h"
+#include "passes/layout/inference/linear_ops.h"
+
 #include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
@@ -12,12 +15,12 @@ namespace ashlar::layout {
 
 namespace {
 
-// State: the layouts around one op, and for each factor the splits to try. Coordinate descent: each factor is tried with each of its
-// splits, and with none, while the others stay, until nothing is better.
+// State: the layouts around one op, and for each factor the splits to try. Steepest descent: each factor is tried with each of its splits,
+// and with none, while the others stay, and the best of all these is where the next round begins, until nothing is better.
 class SplitChoice {
 public:
-  SplitChoice(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner)
-      : problem(problem), mesh(problem.mesh), planner(planner), op(op), rule(*op.rule), tensors(rule.tensors) {
+  SplitChoice(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner, bool delaysSum)
+      : problem(problem), mesh(problem.mesh), planner(planner), op(op), delaysSum(delaysSum), rule(*op.rule), tensors(rule.tensors) {
     for (unsigned value : llvm::concat<const unsigned>(op.operands, op.results)) {
       const ProblemTensor &tensor = problem.tensors[problem.values[value].tensor];
       types.push_back(tensor.type);
@@ -40,13 +43,14 @@ public:
     Score bestScore = score(best);
     for (bool improved = true; improved;) {
       improved = false;
+      const SmallVector<AxisList> from = wanted;
       for (size_t factor = 0; factor < candidates.size(); ++factor) {
         SmallVector<AxisList> lists = candidates[factor];
         if (!isGiven[factor]) {
           lists.push_back({});
         }
         for (const AxisList &list : lists) {
-          SmallVector<AxisList> changed = wanted;
+          SmallVector<AxisList> changed = from;
           changed[factor] = list;
           FactorSplit split = fit(changed);
           if (Score other = score(split); other < bestScore) {
@@ -141,6 +145,9 @@ private:
     for (auto [number, tensor] : llvm::enumerate(tensors)) {
       bool isOperand = number < operands;
       Layout computed = isOperand ? unproject(tensor, split) : (*results)[number - operands];
+      if (!isOperand && delaysSum && keepsTerms(op.op, bytesOf(number, computed), bytesOf(number, layouts[number]))) {
+        computed.partial.clear();
+      }
       const dist::Plan &plan =
           isOperand ? planner.plan(types[number], layouts[number], computed) : planner.plan(types[number], computed, layouts[number]);
       time += plan.timePs;
@@ -155,10 +162,14 @@ private:
     return {time, bytes, -axes};
   }
 
+  // Returns the bytes that a device holds of a tensor.
+  int64_t bytesOf(size_t number, const Layout &layout) const { return byteSize(dist::localType(mesh, types[number], layout)); }
+
   const LayoutProblem &problem;
   MeshAttr mesh;
   dist::Planner &planner;
   const ProblemOp &op;
+  const bool delaysSum;
   const OpRule &rule;
   SmallVector<TensorFactors> tensors;  // operands, then results
   SmallVector<RankedTensorType> types; // of the values, one a tensor
@@ -196,8 +207,31 @@ dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, con
   return total;
 }
 
-FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner) {
-  return SplitChoice(problem, op, planner).choose();
+llvm::BitVector findDelayedSums(const LayoutProblem &problem) {
+  llvm::DenseSet<unsigned> variables; // tensors
+  for (auto [variable, tensor] : problem.variables) {
+    if (mayHoldTerms(variable)) {
+      variables.insert(tensor);
+    }
+  }
+  // From the last op to the first, so that all users of a value are known before it.
+  llvm::BitVector isDelayed(problem.values.size()), isOther(problem.values.size());
+  for (const ProblemOp &op : llvm::reverse(problem.ops)) {
+    const bool isWrite = isa<nn::WriteOp>(op.op) && variables.contains(*op.taken.front());
+    const bool goesOn = op.results.size() == 1 && isDelayed[op.results.front()];
+    llvm::SmallDenseSet<unsigned, 4> linear;
+    for (const auto &set : goesOn ? linearOperands(op.op) : SmallVector<SmallVector<unsigned, 2>>()) {
+      linear.insert(set.begin(), set.end());
+    }
+    for (auto [index, value] : llvm::enumerate(op.operands)) {
+      (isWrite || linear.contains(index) ? isDelayed : isOther).set(value);
+    }
+  }
+  return isDelayed.reset(isOther);
+}
+
+FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner, bool delaysSum) {
+  return SplitChoice(problem, op, planner, delaysSum).choose();
 }
 
 } // namespace ashlar::layout

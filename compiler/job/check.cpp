@@ -312,6 +312,11 @@ int64_t microBatches(const Job &job) {
   return job.has_pipeline() ? job.pipeline().micro_batches() : job.accumulate();
 }
 
+bool infersSequences(const Job &job) {
+  const Mode mode = effectiveMode(job);
+  return job.has_loss() && !job.has_strategy() && (mode == SEMI_AUTO || (mode == AUTO && job.search() == PROPAGATION));
+}
+
 std::string labelsName(const Job &job) {
   switch (job.loss().kind_case()) {
   case Loss::kSoftmaxCrossEntropy:

@@ -48,6 +48,9 @@ int64_t programBatch(const Job &job);
 // Returns in how many micro-batches a step is computed.
 int64_t microBatches(const Job &job);
 
+// Returns whether the job trains with layouts that inference finds from rules, where sequence_parallel decides.
+bool infersSequences(const Job &job);
+
 // Returns the name of the input that holds the labels or targets of the job's loss; "" when the model computes its own loss or there is
 // none.
 std::string labelsName(const Job &job);

@@ -211,6 +211,12 @@ void attachSettings(ModuleOp module, const job::Job &job) {
     emitRemark(UnknownLoc::get(module.getContext()),
                "gradient_sync is about the micro-batches of a step, and this one has one; add accumulate or a pipeline");
   }
+  if (job.has_sequence_parallel() && !job::infersSequences(job)) {
+    emitRemark(
+        UnknownLoc::get(module.getContext()),
+        "sequence_parallel is about training with layouts that follow from rules, in mode SEMI_AUTO or in mode AUTO without a search; "
+        "this job has none");
+  }
   if (job.gradient_sync() != job::GradientSync::AUTO) {
     module.getContext()->loadDialect<dist::DistDialect>();
     auto sync = job.gradient_sync() == job::GradientSync::STEP ? dist::GradientSync::Step : dist::GradientSync::MicroBatch;
@@ -306,6 +312,9 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
     search.batch = job::programBatch(job);
     search.smallState = variant.optimizerParallel ? -1 : search.smallState; // which splits state by itself
     passes.addPass(search::createSearchLayoutsPass(search));
+  }
+  if (variant.shardsSequences) {
+    passes.addPass(search::createShardSequencesPass());
   }
   layout::PropagateLayoutsPassOptions propagate;
   propagate.splitVariables = variant.inferParameters;

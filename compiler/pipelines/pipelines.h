@@ -67,6 +67,7 @@ struct Variant {
   bool inferParameters = false;        // let inference shard parameters, and their state, without a given layout
   bool usesStrategy = false;           // take all layouts from the job's strategy
   std::optional<Search> search = {};   // for layouts, before inference
+  bool shardsSequences = false;        // between the products that rules split
   std::vector<int64_t> deviceIds = {}; // rank of each device, row-major; empty: the devices in turn
   exec::Target target = exec::Target::Cpu;
   bool allowTf32 = false; // in f32 products of the cuda target

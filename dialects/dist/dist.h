@@ -55,6 +55,10 @@ inline constexpr llvm::StringLiteral kOpensAttr = "dist.opens";
 inline constexpr llvm::StringLiteral kPriorityAttr = "dist.priority";
 inline constexpr llvm::StringLiteral kPrioritiesAttr = "dist.priorities";
 
+// Attribute of ops: axes that inference adds to the layout of the first result where they fit, when all that is given has propagated
+// (LayoutAttr).
+inline constexpr llvm::StringLiteral kSuggestedAttr = "dist.suggested";
+
 // Attribute beside a layout: where it came from (array of OriginAttr; on ops an array of these, one a result, empty for a layout that
 // splits nothing).
 inline constexpr llvm::StringLiteral kOriginAttr = "dist.origin";

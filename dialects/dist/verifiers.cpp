@@ -315,6 +315,12 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (name == kSearchAttr) {
     return isa<SearchAttr>(value) ? success() : op->emitOpError("has ") << name << " " << value << ", not a #dist.search";
   }
+  if (name == kSuggestedAttr) {
+    auto layout = dyn_cast<LayoutAttr>(value);
+    auto type = op->getNumResults() > 0 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+    const bool fits = layout && type && static_cast<int64_t>(layout.getLayout().dims.size()) == type.getRank();
+    return fits ? success() : op->emitOpError("has ") << name << " " << value << ", not a #dist.layout of its first result";
+  }
   if (name == kOwnerAttr) {
     return verifyOwner(op, value);
   }

@@ -245,6 +245,7 @@ pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
     auto mode = [&](unsigned i) { return *partition::FusionSetting::parse(cast<StringAttr>(modes[i]).getValue()); };
     variant.commFusion = {mode(0), mode(1), mode(2)};
   }
+  variant.shardsSequences = variant.inferParameters;
   pipelines::attachMachine(program, variant, job::Job());
   pipelines::addLayoutPasses(passes, variant, job::Job());
   if (auto split = program->getAttrOfType<DenseI64ArrayAttr>(kOptimizerParallelAttr)) {

@@ -404,6 +404,23 @@ void drawRecompute(uint64_t seed, ModuleOp module) {
   }
 }
 
+// Suggests a layout for one op in four of every third program.
+void drawSuggestions(uint64_t seed, dist::MeshAttr mesh, ModuleOp module) {
+  Dice dice(seed * 17 + 11);
+  if (!dice.oneIn(3)) {
+    return;
+  }
+  for (auto function : module.getOps<func::FuncOp>()) {
+    for (Operation &op : function.front()) {
+      if (isa<ShardingRuleOpInterface>(op) && dice.oneIn(4)) {
+        auto type = cast<RankedTensorType>(op.getResult(0).getType());
+        op.setAttr(dist::kSuggestedAttr,
+                   dist::LayoutAttr::get(mesh.getContext(), randomLayout(dice, mesh, type.getShape(), /*uneven=*/true)));
+      }
+    }
+  }
+}
+
 // Has two in three programs with micro-batches reduce their gradients once a step, or in each.
 void drawGradientSync(uint64_t seed, ModuleOp module) {
   Dice dice(seed * 13 + 5);
@@ -436,6 +453,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
     (*module)->setAttr(kSplitVariablesAttr, builder.getUnitAttr());
   }
   LayoutGiver(dice, mesh).give(*module);
+  drawSuggestions(seed, mesh, *module);
   giveShapePairs(mesh, *module);
   splitOptimizer(dice, mesh, *module);
   drawFusion(dice, *module);

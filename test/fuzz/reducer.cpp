@@ -282,7 +282,7 @@ void leaveOutRecompute(ModuleOp module, Chances &chances) {
 // What stands beside layouts: open dims, priorities, operands without a layout.
 void leaveOutDetails(ModuleOp module, Chances &chances) {
   constexpr StringLiteral kNames[] = {dist::kOpenAttr,           dist::kOpensAttr,  dist::kPriorityAttr, dist::kPrioritiesAttr,
-                                      dist::kOperandLayoutsAttr, dist::kOriginAttr, dist::kOriginsAttr};
+                                      dist::kOperandLayoutsAttr, dist::kOriginAttr, dist::kOriginsAttr,  dist::kSuggestedAttr};
   module.walk([&](Operation *op) {
     for (StringRef name : kNames) {
       if (op->hasAttr(name)) {

@@ -406,7 +406,8 @@ def gradient_sync(bench):
     matrix_model(bench, rows, columns)
     xs = [(3 * i) % 11 - 4 for i in range(2 * batch * rows)]
     bench.npy("x_train", xs, (2 * batch, rows))
-    def job(text, level, parts=4):
+
+    def job(text, level, parts=4, batch=batch):
         parallel = f"optimizer_parallel {{ level: {level} threshold_kb: 0 }}" if level else ""
         return product_job("mode: SEMI_AUTO", mesh(("dp", 2)), 'rules { match: "x" layout: "[{dp}, {}]" }', parallel, text, f"accumulate: {parts}", batch=batch,
                            optimizer="momentum { momentum: 0 } learning_rate: 64")
@@ -425,6 +426,19 @@ def gradient_sync(bench):
         sums = [v["bytes"] for v in bench.report(job(text, level))["variables"] if v["name"] == "w.gradient"]
         expect(sums, [of_sum], f"{text}, level {level}: bytes of the sum")
         expect(bench.train(job(text, level), ranks=2).losses, losses, f"{text}, level {level}: losses")
+    # A rule that shards the parameter over the axis of the batch: its terms are larger than its part, and smaller than the batch.
+    many = 256
+    xs = [(3 * i) % 11 - 4 for i in range(2 * many * rows)]
+    bench.npy("x_train", xs, (2 * many, rows))
+    sharded = 'rules { match: "y" layout: "[{dp}, {}]" } rules { match: "w" layout: "[{dp}, {}]" }'
+    losses = bench.train(job("", 0, parts=1, batch=many), ranks=2).losses
+    for text, expected, of_sum in (("", micro, 512), ("gradient_sync: STEP", step, 1024), ("gradient_sync: MICRO_BATCH", micro, 512)):
+        by_rule = job(text + " " + sharded, 0, batch=many)
+        dist = bench.emit("dist", by_rule)
+        found = {name: len(re.findall(r"dist\.reduce_scatter .*tensor<\d+x", re.search(rf"func.func @{name}\(.*?\n  }}\n", dist, re.S).group(0))) for name in expected}
+        expect(found, expected, f"{text}, by a rule: reductions")
+        expect([v["bytes"] for v in bench.report(by_rule)["variables"] if v["name"] == "w.gradient"], [of_sum], f"{text}, by a rule: bytes of the sum")
+        expect(bench.train(by_rule, ranks=2).losses, losses, f"{text}, by a rule: losses")
     status, _, err = bench.call(bench.compiler(job("gradient_sync: STEP", 1, parts=1), "-o", "program"))
     expect((status, err), (0, "note: gradient_sync is about the micro-batches of a step, and this one has one; add accumulate or a pipeline\n"), "without them")
     bench.refused(bench.compiler(job("gradient_sync: NEVER", 1), "-o", "program"), 'unknown value "NEVER" of field gradient_sync; one of AUTO, STEP, MICRO_BATCH')
@@ -641,3 +655,45 @@ def recompute(bench):
         text = job(dp, rule("block*", says))
         expect(counts(bench.emit("dist", text))[2], gathers, f"{says}: gathers")
         expect_near(bench.train(text, "--epochs", "2", ranks=2).losses, losses, 1e-6, f"{says}: losses on 2 ranks")
+
+
+@case("sequence_parallel", "sequence_parallel=AUTO", "sequence_parallel=OFF")
+def sequence_parallel(bench):
+    # Two blocks of a column-parallel and a row-parallel product, with a residual and a scale between them, of 64 tokens.
+    width, inner, tokens, batch = 32, 64, 64, 4
+
+    def block(index, x):
+        return [node("MatMul", [x, f"up{index}"], [f"u{index}"]), node("Tanh", [f"u{index}"], [f"h{index}"]),
+                node("MatMul", [f"h{index}", f"down{index}"], [f"d{index}"]), node("Add", [x, f"d{index}"], [f"y{index}"]),
+                node("Mul", [f"y{index}", f"scale{index}"], [f"z{index}"])]
+
+    def values(rows, columns, seed):
+        return [((7 * i + seed) % 23 - 11) / 256 for i in range(rows * columns)]
+
+    bench.model(*block(1, "x"), *block(2, "z1"), node("Mul", ["z2", "z2"], ["squares"]), node("ReduceMean", ["squares"], ["loss"], keepdims=0),
+                *(parameter(f"up{i}", [width, inner], values(width, inner, i)) for i in (1, 2)),
+                *(parameter(f"down{i}", [inner, width], values(inner, width, i + 5)) for i in (1, 2)),
+                *(parameter(f"scale{i}", [width], [1 + i / 64] * width) for i in (1, 2)), graph_input("x", ["batch", tokens, width]), graph_output("loss", []))
+    bench.npy("x_train", values(3 * batch * tokens, width, 3), (3 * batch, tokens, width))
+
+    def job(*extra):
+        return product_job("mode: SEMI_AUTO", mesh(("tp", 2)), *(f'rules {{ match: "up{i}" layout: "[{{}}, {{tp}}]" }}' for i in (1, 2)),
+                           *(f'rules {{ match: "down{i}" layout: "[{{tp}}, {{}}]" }}' for i in (1, 2)), 'rules { match: "x" layout: "[{}, {}, {}]" }',
+                           "machine { intra_host { latency_us: 0.01 bandwidth_gb_per_s: 100 } }", *extra, batch=batch, optimizer="sgd {} learning_rate: 1")
+
+    def kinds(*extra):
+        """The collectives of activations in a step."""
+        return sorted(kind for kind, _, operand in collectives_of(bench.report(job(*extra))) if operand.count("x") > 1)
+
+    # Forward a sum a block, and backward one for the input of the second block; x needs no gradient.
+    sums, shards = 3 * ["all_reduce"], 3 * ["all_gather"] + 3 * ["reduce_scatter"]
+    losses = bench.train(product_job(batch=batch, optimizer="sgd {} learning_rate: 1")).losses
+    closed = "".join(f'rules {{ match: "{name}" layout: "[{{}}, {{}}, {{}}]" }}' for name in ("d1", "y1", "z1", "d2", "y2", "z2", "squares"))
+    for text, expected in (("", shards), ("sequence_parallel: AUTO", shards), ("sequence_parallel: OFF", sums)):
+        expect(kinds(text), expected, f"{text}: collectives")
+        expect_near(bench.train(job(text), ranks=2).losses, losses, 1e-5, f"{text}: losses")
+    expect(kinds(closed), sums, "dims that rules close")
+    status, _, err = bench.call(bench.compiler(product_job("sequence_parallel: OFF", mesh(("dp", 2)), batch=batch), "-o", "program"))
+    expect((status, err), (0, "note: sequence_parallel is about training with layouts that follow from rules, in mode SEMI_AUTO or in mode AUTO without a search; "
+                              "this job has none\n"), "without rules")
+    bench.refused(bench.compiler(job("sequence_parallel: ON"), "-o", "program"), 'unknown value "ON" of field sequence_parallel; one of AUTO, OFF')

@@ -109,7 +109,8 @@ void writeGiven(const TensorRef &tensor, const GivenAttributes &given) {
 }
 
 void eraseGiven(NamedAttrList &attributes) {
-  for (StringRef name : {dist::kOpensAttr, dist::kPrioritiesAttr, dist::kOriginsAttr, dist::kPriorityAttr, dist::kOriginAttr}) {
+  for (StringRef name :
+       {dist::kOpensAttr, dist::kPrioritiesAttr, dist::kOriginsAttr, dist::kPriorityAttr, dist::kOriginAttr, dist::kSuggestedAttr}) {
     attributes.erase(name);
   }
 }

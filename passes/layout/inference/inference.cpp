@@ -78,6 +78,9 @@ void Inference::addNode(const ProblemTensor &tensor) {
     node.open.assign(tensor.given->open.begin(), tensor.given->open.end());
   }
   node.priority = tensor.given ? tensor.given->priority : std::numeric_limits<int64_t>::min();
+  if (tensor.suggested) {
+    suggested.emplace_back(number, tensor);
+  }
   for (const AxisList &axes : node.layout.dims) {
     for (StringAttr axis : axes) {
       node.origins.push_back({axis, number, std::nullopt});
@@ -112,6 +115,26 @@ void Inference::run() {
     }
     if (priority != std::numeric_limits<int64_t>::min()) { // those that nothing is said of start with the first that are given
       runToFixpoint();
+    }
+  }
+  for (auto [number, tensor] : suggested) {
+    addSuggested(number, tensor);
+  }
+  runToFixpoint();
+}
+
+// Adds the axes that were suggested of a tensor to the dims that are open to them.
+void Inference::addSuggested(unsigned number, const ProblemTensor &tensor) {
+  Node &node = nodes[number];
+  for (auto [dim, axes] : llvm::enumerate(tensor.suggested.getLayout().dims)) {
+    for (StringAttr axis : axes) {
+      AxisList longer = node.layout.dims[dim];
+      longer.push_back(axis);
+      if (node.open[dim] && !node.layout.uses(axis) && dist::isEven(mesh, tensor.type.getDimSize(dim), longer)) {
+        node.layout.dims[dim] = longer;
+        node.origins.push_back({axis, number, std::nullopt});
+        llvm::for_each(node.rows, [&](unsigned row) { push(row); });
+      }
     }
   }
 }

@@ -29,7 +29,8 @@ public:
   // over more devices than they have elements.
   explicit Inference(const LayoutProblem &problem, bool mayIdle = false);
 
-  // Runs to the fixpoint. In each round factors that are in every tensor of a rule without reductions go first, everywhere.
+  // Runs to the fixpoint. In each round factors that are in every tensor of a rule without reductions go first, everywhere. What was
+  // suggested comes last.
   void run();
 
   // Returns the layout of a tensor.
@@ -56,6 +57,7 @@ private:
   void addNode(const ProblemTensor &tensor);
   void addRow(unsigned op, std::shared_ptr<const OpRule> rule, llvm::ArrayRef<unsigned> operands, llvm::ArrayRef<unsigned> results);
   void runToFixpoint();
+  void addSuggested(unsigned number, const ProblemTensor &tensor);
   void push(unsigned row);
   void visit(unsigned number, bool basicOnly);
   void visitFactor(unsigned number, int64_t factor, llvm::SmallVectorImpl<FactorSplit> &splits);
@@ -69,6 +71,7 @@ private:
   std::vector<Row> rows;
   std::deque<unsigned> queue[2]; // rows to visit: [0] for their basic factors, [1] for all
   std::vector<bool> queued[2];
+  std::vector<std::pair<unsigned, ProblemTensor>> suggested; // tensors with their numbers
 };
 
 } // namespace ashlar::layout

@@ -130,7 +130,8 @@ private:
   const Kind &kindOf(Operation &op) {
     NamedAttrList attributes;
     op.getName().populateInherentAttrs(&op, attributes);
-    constexpr StringLiteral kOfLayouts[] = {dist::kLayoutsAttr, dist::kOperandLayoutsAttr, dist::kOriginsAttr, dist::kExplicitAttr};
+    constexpr StringLiteral kOfLayouts[] = {dist::kLayoutsAttr, dist::kOperandLayoutsAttr, dist::kOriginsAttr, dist::kExplicitAttr,
+                                            dist::kSuggestedAttr};
     for (NamedAttribute attribute : op.getDiscardableAttrs()) {
       if (!llvm::is_contained(kOfLayouts, attribute.getName().getValue())) {
         attributes.push_back(attribute);
@@ -201,6 +202,9 @@ private:
         return failure();
       }
       row.results.push_back(addValue(result, *tensor, number));
+    }
+    if (auto suggested = op.getAttrOfType<dist::LayoutAttr>(dist::kSuggestedAttr)) {
+      problem.tensors[problem.values[row.results.front()].tensor].suggested = suggested;
     }
     return success();
   }

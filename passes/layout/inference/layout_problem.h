@@ -30,6 +30,7 @@ struct GivenLayout {
 struct ProblemTensor {
   mlir::RankedTensorType type;
   std::optional<GivenLayout> given;
+  dist::LayoutAttr suggested = {}; // axes to add to what is inferred, where they fit; may be null
 };
 
 // An SSA value. The result of nn.read has the tensor of its variable, unless it is used in another layout than it is stored in.

@@ -50,7 +50,13 @@ private:
 
   // Returns where `axis` of a tensor's layout came from, by what is known of the tensor that was given it; null when nothing is.
   dist::OriginAttr findOrigin(const AxisOrigin &axis) {
-    for (Attribute attribute : givenOrigin(axis.source)) {
+    SmallVector<Attribute> known(givenOrigin(axis.source));
+    const ProblemTensor &source = problem.tensors[axis.source];
+    const bool isGiven = source.given && source.given->layout.uses(axis.axis);
+    if (source.suggested && source.suggested.getLayout().uses(axis.axis) && !isGiven) {
+      known.insert(known.begin(), dist::OriginAttr::get(context, StringAttr::get(context, "sequence_parallel"), axis.axis, {}, {}));
+    }
+    for (Attribute attribute : known) {
       auto given = cast<dist::OriginAttr>(attribute);
       if (given.getAxis() && given.getAxis() != axis.axis) {
         continue;
@@ -73,7 +79,7 @@ private:
     ArrayRef<AxisOrigin> axes = inference.getOrigins(tensor);
     SmallVector<Attribute> known, places;
     bool isOwn = llvm::none_of(axes, [](const AxisOrigin &axis) { return axis.op.has_value(); });
-    if (isOwn && !givenOrigin(tensor).empty()) {
+    if (isOwn && !problem.tensors[tensor].suggested && !givenOrigin(tensor).empty()) {
       llvm::copy_if(givenOrigin(tensor), std::back_inserter(known), [&](Attribute origin) {
         StringAttr axis = cast<dist::OriginAttr>(origin).getAxis();
         return !axes.empty() && (!axis || inference.getLayout(tensor).uses(axis));

@@ -9,14 +9,14 @@ nn.variable @table.gradient state_of @table : tensor<1000x32xf32> {dist.layout =
 
 // CHECK-LABEL: func.func @train_step
 // CHECK-NOT: dist.reduce_scatter
-// CHECK: dist.all_gather %{{.*}} dim = 1 over ["tp"] {{.*}} : tensor<2x8x32xf32> -> tensor<2x16x32xf32>
+// CHECK: dist.all_gather %{{.*}} dim = 1 over ["tp"] {{.*}} : tensor<12x16x32xf32> -> tensor<12x32x32xf32>
 // CHECK-NOT: dist.{{all|reduce}}
 // CHECK: nn.scatter_add {{.*}} -> tensor<500x32xf32>
 // CHECK-NOT: dist.
 // CHECK: nn.write @table.gradient, %{{.*}} : tensor<500x32xf32>
-func.func @train_step(%tokens: tensor<8x16xi64> {nn.name = "tokens", dist.layout = #dist.layout<[{"dp"}, {"tp"}]>},
-                      %d: tensor<8x16x32xf32> {nn.name = "d", dist.layout = #dist.layout<[{"dp"}, {"tp"}, {}]>}) {
-  %g = nn.scatter_add %tokens, %d : tensor<8x16xi64>, tensor<8x16x32xf32> -> tensor<1000x32xf32>
+func.func @train_step(%tokens: tensor<48x32xi64> {nn.name = "tokens", dist.layout = #dist.layout<[{"dp"}, {"tp"}]>},
+                      %d: tensor<48x32x32xf32> {nn.name = "d", dist.layout = #dist.layout<[{"dp"}, {"tp"}, {}]>}) {
+  %g = nn.scatter_add %tokens, %d : tensor<48x32xi64>, tensor<48x32x32xf32> -> tensor<1000x32xf32>
   %sum = nn.read @table.gradient : tensor<1000x32xf32>
   %next = nn.add %sum, %g : tensor<1000x32xf32>
   nn.write @table.gradient, %next : tensor<1000x32xf32>

@@ -38,6 +38,7 @@ FailureOr<ModuleOp> JobForecaster::train(const job::Job &job) {
     }
     OwningOpRef<ModuleOp> copy = model->clone();
     PassManager passes(&context);
+    passes.enableVerifier(false); // see forecast()
     pipelines::attachSettings(*copy, job);
     pipelines::addTrainPasses(passes, job);
     if (failed(passes.run(*copy))) {

@@ -5,7 +5,6 @@
 #include "passes/layout/inference/copy_sources.h"
 #include "passes/layout/inference/given_layout.h"
 #include "passes/layout/inference/inference.h"
-#include "passes/layout/redistribute/decide.h"
 #include "passes/search/passes.h"
 #include "passes/search/strategies.h"
 
@@ -28,25 +27,23 @@ using layout::LayoutProblem;
 
 constexpr int64_t kLeastRank = 3; // of an activation with a sequence: of samples, tokens and features
 
-// The values of the forward pass that all devices along an axis compute alike, because a sum over the axis was combined before them: those
-// of one type, on which most of that is computed.
+// The values of the forward pass that all devices along an axis compute alike, because a sum over the axis comes before them: those of one
+// type, the one that most of them have.
 struct ReplicatedPart {
   StringAttr axis;
   SmallVector<OpResult> values;
   Layout layout; // of the first one
 };
 
-// Finds the replicated parts of programs with decided layouts.
+// Finds the replicated parts of programs with inferred layouts.
 class PartFinder {
 public:
-  PartFinder(const LayoutProblem &problem, const layout::Assignment &assignment) : problem(problem), assignment(assignment) {}
+  PartFinder(const LayoutProblem &problem, const layout::Inference &inference, StringAttr axis)
+      : problem(problem), inference(inference), axis(axis) {}
 
   // Returns the part of an axis; no values where there is none.
-  ReplicatedPart find(StringAttr axis) {
-    this->axis = axis;
-    for (const layout::ProblemProgram &program : problem.programs) {
-      visit(program);
-    }
+  ReplicatedPart find() {
+    llvm::for_each(problem.programs, [&](const layout::ProblemProgram &program) { visit(program); });
     llvm::MapVector<Type, SmallVector<OpResult>> ofType;
     for (unsigned value : reached) {
       auto result = cast<OpResult>(problem.values[value].value);
@@ -59,63 +56,51 @@ public:
       part.values = values.size() > part.values.size() ? values : part.values;
     }
     if (!part.values.empty()) {
-      part.layout = assignment.made(problem.find(part.values.front())).getLayout();
+      part.layout = layoutOf(problem.find(part.values.front()));
     }
     return part;
   }
 
 private:
+  // In the order of a program, so that the makers of a value are known before it.
   void visit(const layout::ProblemProgram &program) {
     const nn::Phases phases(func::FuncOp(program.function).front());
-    SmallVector<unsigned> pending; // ops
     for (unsigned number = program.firstOp; number < program.endOp; ++number) {
       const layout::ProblemOp &op = problem.ops[number];
-      if (op.rule && phases.of(op.op) == nn::Phase::Forward) {
-        llvm::for_each(op.results, [&](unsigned value) { addUsersOfSum(value, pending); });
-      }
-    }
-    llvm::DenseSet<unsigned> seen;
-    while (!pending.empty()) {
-      const unsigned number = pending.pop_back_val();
-      const layout::ProblemOp &op = problem.ops[number];
-      if (!op.rule || phases.of(op.op) != nn::Phase::Forward || !seen.insert(number).second || usesAxis(number)) {
-        continue;
-      }
-      for (unsigned value : op.results) {
-        reached.insert(value);
-        for (const layout::Holding &holding : assignment.values[value]) {
-          llvm::for_each(holding.uses, [&](const layout::Use &use) { pending.push_back(use.op); });
-        }
+      const bool isForward = op.rule && phases.of(op.op) == nn::Phase::Forward;
+      const bool follows = llvm::any_of(op.operands, [&](unsigned value) { return sums.contains(value) || reached.contains(value); });
+      if (isForward && sumsOverAxis(op)) {
+        sums.insert(op.results.begin(), op.results.end());
+      } else if (isForward && follows && !usesAxis(op)) {
+        reached.insert(op.results.begin(), op.results.end());
       }
     }
   }
 
-  // Adds the ops that take a value replicated which is made as terms of a sum over the axis.
-  void addUsersOfSum(unsigned value, SmallVectorImpl<unsigned> &ops) const {
-    const layout::Holdings &holdings = assignment.values[value];
-    if (!llvm::is_contained(holdings.front().layout.getLayout().partial, axis)) {
-      return;
-    }
-    for (const layout::Holding &holding : llvm::drop_begin(holdings)) {
-      if (!holding.layout.getLayout().uses(axis)) {
-        llvm::for_each(holding.uses, [&](const layout::Use &use) { ops.push_back(use.op); });
-      }
-    }
+  const Layout &layoutOf(unsigned value) const { return inference.getLayout(problem.values[value].tensor); }
+
+  // Whether devices along the axis hold different parts of what an op takes or makes.
+  bool usesAxis(const layout::ProblemOp &op) const {
+    return llvm::any_of(llvm::concat<const unsigned>(op.operands, op.results), [&](unsigned value) { return layoutOf(value).uses(axis); });
   }
 
-  // Whether devices along the axis compute different parts of an op.
-  bool usesAxis(unsigned number) const {
-    const layout::ProblemOp &op = problem.ops[number];
-    auto uses = [&](dist::LayoutAttr layout) { return layout.getLayout().uses(axis); };
-    return llvm::any_of(op.results, [&](unsigned value) { return uses(assignment.made(value)); }) ||
-           llvm::any_of(llvm::seq<unsigned>(0, op.operands.size()),
-                        [&](unsigned operand) { return uses(assignment.taken(number, operand)); });
+  // Whether an op makes terms of a sum over the axis, and their sum goes on.
+  bool sumsOverAxis(const layout::ProblemOp &op) const {
+    const bool isSharded = llvm::any_of(op.results, [&](unsigned value) { return layoutOf(value).uses(axis); });
+    return !isSharded && llvm::any_of(llvm::zip_equal(op.rule->operands, op.operands), [&](auto item) {
+      auto [tensor, value] = item;
+      const layout::FactorSplit split = layout::project(problem.mesh, *op.rule, tensor, layoutOf(value));
+      return llvm::any_of(llvm::zip_equal(op.rule->factors, split), [&](auto each) {
+        return std::get<0>(each).kind == FactorKind::Reduction && llvm::is_contained(std::get<1>(each), axis);
+      });
+    });
   }
 
   const LayoutProblem &problem;
-  const layout::Assignment &assignment;
+  const layout::Inference &inference;
   StringAttr axis;
-  llvm::SetVector<unsigned> reached; // values
+  llvm::DenseSet<unsigned> sums;     // values
+  llvm::SetVector<unsigned> reached; // the same
 };
 
 // Returns the dims of a part that may be the sequence, the longest first: those that nothing shards, except the last, which norms reduce.
@@ -160,18 +145,14 @@ struct ShardSequences : impl::ShardSequencesPassBase<ShardSequences> {
     if (!mesh) {
       return signalPassFailure();
     }
+    llvm::for_each(module.getOps<func::FuncOp>(), layout::copySources);
     dist::Planner planner(dist::findMesh(module));
     std::optional<Prediction> best;
-    for (StringAttr axis : mesh.getAxes()) {
-      const ReplicatedPart part = findPart(axis, planner);
-      const SmallVector<int64_t> dims = part.values.empty() ? SmallVector<int64_t>() : sequenceDims(mesh, part);
-      if (dims.empty()) {
-        continue;
-      }
-      best = best ? best : predict(module, planner);
-      for (int64_t dim : dims) {
+    for (const ReplicatedPart &part : findParts()) {
+      for (int64_t dim : sequenceDims(mesh, part)) {
+        best = best ? best : predict(*copyStep(module), planner);
         const SmallVector<dist::LayoutAttr> before = suggest(part, dim);
-        std::optional<Prediction> with = predict(module, planner);
+        std::optional<Prediction> with = predict(*copyStep(module), planner);
         if (best && with && costsNoMore(*with, *best)) {
           best = with;
           break;
@@ -188,26 +169,26 @@ private:
            (one.stepPs < other.stepPs || one.memoryBytes < other.memoryBytes);
   }
 
-  // Returns the replicated part of an axis that shards parameters, by inference on what is given and suggested. No values where inference
-  // refuses that.
-  ReplicatedPart findPart(StringAttr axis, dist::Planner &planner) {
-    ModuleOp module = getOperation();
-    llvm::for_each(module.getOps<func::FuncOp>(), layout::copySources);
+  // Returns the replicated parts of the axes that shard parameters, by inference on what is given. None where inference refuses that.
+  SmallVector<ReplicatedPart> findParts() {
     ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
-    FailureOr<LayoutProblem> problem = LayoutProblem::create(module, dist::findMesh(module).getMesh());
+    FailureOr<LayoutProblem> problem = LayoutProblem::create(getOperation(), dist::findMesh(getOperation()).getMesh());
+    SmallVector<ReplicatedPart> parts;
     if (failed(problem)) {
-      return {axis, {}, {}};
+      return parts;
     }
     layout::Inference inference(*problem);
     inference.run();
-    const bool isOfTensors = llvm::any_of(problem->variables, [&](const auto &variable) {
-      return nn::VariableOp(variable.first).getTrainable() && inference.getLayout(variable.second).uses(axis);
-    });
-    for (auto [number, tensor] : llvm::enumerate(problem->tensors)) {
-      tensor.given = layout::GivenLayout{inference.getLayout(number), SmallVector<bool>(tensor.type.getRank(), false)};
+    for (StringAttr axis : problem->mesh.getAxes()) {
+      const bool shardsParameters = llvm::any_of(problem->variables, [&](const auto &variable) {
+        return nn::VariableOp(variable.first).getTrainable() && inference.getLayout(variable.second).uses(axis);
+      });
+      ReplicatedPart part = shardsParameters ? PartFinder(*problem, inference, axis).find() : ReplicatedPart{axis, {}, {}};
+      if (!part.values.empty()) {
+        parts.push_back(std::move(part));
+      }
     }
-    FailureOr<layout::Assignment> assignment = isOfTensors ? layout::decide(*problem, planner) : FailureOr<layout::Assignment>();
-    return failed(assignment) ? ReplicatedPart{axis, {}, {}} : PartFinder(*problem, *assignment).find(axis);
+    return parts;
   }
 };
 

@@ -89,8 +89,8 @@ bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
   // Within a stage: what takes no more than a walk over its elements, where all that it takes is there. Found once: values are often taken
   // several times.
   auto find = [&](Operation *each) -> std::optional<bool> {
-    auto known = cheaplyRepeated.find({each, &program});
-    return known != cheaplyRepeated.end() ? std::optional(known->second) : repeatsAnyway(each, program);
+    auto known = knownRepeats.find({each, &program});
+    return known != knownRepeats.end() ? std::optional(known->second) : repeatsAnyway(each, program);
   };
   SmallVector<std::pair<Operation *, unsigned>> path; // each with its next operand, and for the one ahead of it
   if (!find(op)) {
@@ -99,7 +99,7 @@ bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
   while (!path.empty()) {
     auto &[each, next] = path.back();
     if (next == each->getNumOperands()) {
-      cheaplyRepeated[{each, &program}] = true;
+      knownRepeats[{each, &program}] = true;
       path.pop_back();
       continue;
     }
@@ -111,7 +111,7 @@ bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
     } else if (*known) {
       ++next;
     } else {
-      cheaplyRepeated[{each, &program}] = false;
+      knownRepeats[{each, &program}] = false;
       path.pop_back();
     }
   }

@@ -88,7 +88,7 @@ private:
   std::map<std::pair<int64_t, std::string>, StageProgram> list; // by stage and name
   llvm::DenseMap<mlir::Operation *, StageProgram *> programs;
   std::map<std::pair<int64_t, llvm::StringRef>, int64_t> writeTimes; // by stage and variable: of the first program that writes it
-  llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> cheaplyRepeated;
+  llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> knownRepeats;
   llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> repeated; // by program: rematerialized ops
 };
 

@@ -159,13 +159,14 @@ void ModelCut::divideEvaluation(FunctionCut &function) {
 // or behind the one that has the number.
 void ModelCut::addSharedWrites(FunctionCut &function) {
   const bool isStep = function.getFunction().getSymName() == nn::kTrainStep;
+  const std::vector<llvm::DenseSet<StringRef>> reads = variablesRead();
   for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
     StageProgram *maker = function.programOf(write.getValue().getDefiningOp());
     if (assignment->homeOf(write.getVariable()) || (isStep && maker)) {
       continue;
     }
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
-      if (!uses(stage, write.getVariable())) {
+      if (!reads[stage].contains(write.getVariable())) {
         continue;
       }
       StageProgram &last = isStep ? *function.programsOf(stage).front() : *function.programsOf(stage).back();
@@ -177,9 +178,10 @@ void ModelCut::addSharedWrites(FunctionCut &function) {
 
 // Each stage computes what its programs read.
 void ModelCut::dividePreparation(FunctionCut &function) {
+  const std::vector<llvm::DenseSet<StringRef>> reads = variablesRead();
   for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
-      if (uses(stage, write.getVariable())) {
+      if (reads[stage].contains(write.getVariable())) {
         function.addWrite(write, function.program(stage, nn::kPrepare, 0));
       }
     }
@@ -190,11 +192,17 @@ StageProgram &ModelCut::updateProgram(FunctionCut &function, int64_t round, int6
   return function.program(stage, nn::kUpdate.str() + (round == 0 ? "" : "_" + std::to_string(round)), round);
 }
 
-bool ModelCut::uses(int64_t stage, StringRef variable) const {
-  return llvm::any_of(functions, [&](const std::unique_ptr<FunctionCut> &function) {
-    return llvm::any_of(function->programsOf(stage),
-                        [&](StageProgram *program) { return llvm::is_contained(function->variablesRead(*program), variable); });
-  });
+std::vector<llvm::DenseSet<StringRef>> ModelCut::variablesRead() const {
+  std::vector<llvm::DenseSet<StringRef>> reads(cut.stages);
+  for (const std::unique_ptr<FunctionCut> &function : functions) {
+    for (int64_t stage = 0; stage < cut.stages; ++stage) {
+      for (StageProgram *program : function->programsOf(stage)) {
+        const SmallVector<StringRef> names = function->variablesRead(*program);
+        reads[stage].insert(names.begin(), names.end());
+      }
+    }
+  }
+  return reads;
 }
 
 } // namespace ashlar::stage

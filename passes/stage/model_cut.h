@@ -37,7 +37,8 @@ private:
   llvm::DenseSet<mlir::Operation *> findAwaited(mlir::Block &body, const nn::Phases &phases) const;
   StageProgram &stepProgram(FunctionCut &function, StepPhase phase, int64_t virtualStage) const;
   StageProgram &updateProgram(FunctionCut &function, int64_t round, int64_t stage) const;
-  bool uses(int64_t stage, llvm::StringRef variable) const;
+  // Returns for each stage the variables that its programs read.
+  std::vector<llvm::DenseSet<llvm::StringRef>> variablesRead() const;
 
   const StageAssignment *assignment;
   Cut cut;

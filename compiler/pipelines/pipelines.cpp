@@ -222,6 +222,9 @@ void attachSettings(ModuleOp module, const job::Job &job) {
     auto sync = job.gradient_sync() == job::GradientSync::STEP ? dist::GradientSync::Step : dist::GradientSync::MicroBatch;
     module->setAttr(dist::kGradientSyncAttr, dist::GradientSyncAttr::get(module.getContext(), sync));
   }
+  if (job.gradient_reduce_precision() == job::GradientReduce::BF16) {
+    module->setAttr(dist::kGradientTypeAttr, TypeAttr::get(BFloat16Type::get(module.getContext())));
+  }
   attach(module, dist::kSettingsAttr, job, settingsOf);
 }
 

@@ -237,6 +237,9 @@ private:
         formatv("\n{0}. {1}{2}{3} over {4} ({5}): {6}; {7}\n", number, place, fact.kind, fact.reduction.empty() ? "" : " " + fact.reduction,
                 llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"), sent(fact.bytes, fact.timePs), shapes);
     detail("cause", fact.cause);
+    if (fact.f32Bytes > 0) {
+      detail("type", fact.type + "; in f32 " + sent(fact.f32Bytes, fact.f32Ps));
+    }
     if (fact.runsBeside) {
       detail("overlap", timeText(fact.hiddenPs) + " of it hidden by computation");
     }

@@ -124,6 +124,12 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist:
   fact.cause = causeText(op);
   fact.causes = causeTexts(op);
   fact.timePs = dist::collectiveTimePs(op);
+  const Type type = getElementTypeOrSelf(op->getOperand(0)); // collectives of several tensors have one type
+  llvm::raw_string_ostream(fact.type) << type;
+  if (constexpr unsigned kF32Bits = 32; isa<FloatType>(type) && type.getIntOrFloatBitWidth() < kF32Bits) {
+    fact.f32Bytes = fact.bytes * kF32Bits / type.getIntOrFloatBitWidth();
+    fact.f32Ps = dist::collectiveTimePs(op, fact.f32Bytes);
+  }
   for (const dist::Reason &reason : dist::getReasons(op.getLoc())) {
     fact.reasons.push_back(makeReason(planner, reason));
   }

@@ -49,10 +49,12 @@ struct CollectiveFact {
   int64_t tensors = 1;         // it is a collective of so many
   std::string fusion;          // "id 2", "bucket 1, full at 304.0 KB"; empty: it is alone
   int64_t fusionId = 0;        // that the user gave its parameters
+  std::string type;            // of the elements that travel: "bf16"
   int64_t bytes = 0;           // that a device sends
   int64_t timePs = 0;
-  bool runsBeside = false; // it is started, and waited for later
-  int64_t hiddenPs = 0;    // the part of timePs predicted to be hidden by computation
+  int64_t f32Bytes = 0, f32Ps = 0; // the same if narrower floats travelled as f32; 0 for other types
+  bool runsBeside = false;         // it is started, and waited for later
+  int64_t hiddenPs = 0;            // the part of timePs predicted to be hidden by computation
   std::string cause;
   std::vector<std::string> causes; // the same, one each
   std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it

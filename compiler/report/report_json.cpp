@@ -61,8 +61,13 @@ void writeCollective(OStream &out, const ProgramFact &program, const CollectiveF
   out.attribute("group_size", fact.groupSize);
   out.attribute("operand", fact.operand);
   out.attribute("result", fact.result);
+  out.attribute("type", fact.type);
   out.attribute("bytes", fact.bytes);
   out.attribute("time_ns", nanoseconds(fact.timePs));
+  if (fact.f32Bytes > 0) {
+    out.attribute("f32_bytes", fact.f32Bytes);
+    out.attribute("f32_time_ns", nanoseconds(fact.f32Ps));
+  }
   out.attribute("hidden_ns", nanoseconds(fact.hiddenPs));
   out.attribute("cause", jsonText(fact.cause));
   writeTexts(out, "members", fact.causes);

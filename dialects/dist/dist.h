@@ -64,6 +64,9 @@ inline constexpr llvm::StringLiteral kSuggestedAttr = "dist.suggested";
 inline constexpr llvm::StringLiteral kOriginAttr = "dist.origin";
 inline constexpr llvm::StringLiteral kOriginsAttr = "dist.origins";
 
+// Attribute of ops on global shapes (unit): the op computes on the terms of a sum although that rounds, as the user asked.
+inline constexpr llvm::StringLiteral kOnTermsAttr = "dist.on_terms";
+
 // Attribute of ops on global shapes: the layouts in which the op is to take its operands (array, one an operand, unit for any).
 inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "dist.operand_layouts";
 
@@ -103,6 +106,9 @@ inline GradientSync gradientSync(mlir::ModuleOp module) {
   auto attribute = module->getAttrOfType<GradientSyncAttr>(kGradientSyncAttr);
   return attribute ? attribute.getValue() : GradientSync::Auto;
 }
+
+// Attribute of modules (TypeAttr): the element type in which parts of f32 gradients are added up over devices; absent: f32.
+inline constexpr llvm::StringLiteral kGradientTypeAttr = "dist.gradient_type";
 
 // Returns the layout of a value on global shapes: from kLayoutsAttr of the op that makes it or kLayoutAttr of the function argument; null
 // when it has none.

@@ -321,6 +321,11 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     const bool fits = layout && type && static_cast<int64_t>(layout.getLayout().dims.size()) == type.getRank();
     return fits ? success() : op->emitOpError("has ") << name << " " << value << ", not a #dist.layout of its first result";
   }
+  if (name == kGradientTypeAttr) {
+    auto type = dyn_cast<TypeAttr>(value);
+    return type && isa<FloatType>(type.getValue()) ? success()
+                                                   : op->emitOpError("has ") << name << " " << value << ", not a type of floats";
+  }
   if (name == kOwnerAttr) {
     return verifyOwner(op, value);
   }

@@ -158,6 +158,10 @@ int64_t collectiveTimePs(CollectiveOpInterface op) {
   return collectiveTimePs(op.getCollectiveKind(), operandBytes(op), group, link);
 }
 
+int64_t collectiveTimePs(CollectiveOpInterface op, int64_t bytes) {
+  return collectiveTimePs(op) + messageTimePs(/*messages=*/0, bytes - collectiveBytes(op), linkOf(op).of(op.getCollectiveKind()));
+}
+
 bool movesBeside(CollectiveOpInterface op) {
   return linkOf(op).movesBeside;
 }

@@ -95,6 +95,9 @@ int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t grou
 // Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.
 int64_t collectiveTimePs(CollectiveOpInterface op);
 
+// Returns the time of a collective if a device sent so many bytes in it, of elements of another type for instance.
+int64_t collectiveTimePs(CollectiveOpInterface op, int64_t bytes);
+
 // Whether the links that `op` goes by move data while the devices compute. Assumes that it lies in a module with a mesh.
 bool movesBeside(CollectiveOpInterface op);
 

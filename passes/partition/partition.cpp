@@ -61,7 +61,8 @@ private:
     if (!op->hasAttr(dist::kLayoutsAttr)) {
       return op->emitOpError("has no layout; run ashlar-insert-redistributions first");
     }
-    op->removeAttr(dist::kOriginsAttr); // ops that differ in it only are equal
+    op->removeAttr(dist::kOriginsAttr); // ops that differ in these only are equal
+    op->removeAttr(dist::kOnTermsAttr);
     if (!isa<dist::RedistributeOp, dist::BroadcastOp>(op)) {
       op->removeAttr(dist::kExplicitAttr);
     }

@@ -118,7 +118,7 @@ bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
   return *find(op);
 }
 
-// Returns the program that passes the results of an op on: of a read the first one of the stage that keeps the variable.
+// Returns the program that passes the results of an op on.
 StageProgram *FunctionCut::makerOf(Operation *op, const StageProgram &program) {
   if (assignment.accessOf(op) == Access::Fixed) {
     return programOf(op);
@@ -126,7 +126,13 @@ StageProgram *FunctionCut::makerOf(Operation *op, const StageProgram &program) {
   auto read = dyn_cast<nn::ReadOp>(op);
   std::optional<int64_t> home = read ? assignment.homeOf(read.getVariable()) : std::nullopt;
   SmallVector<StageProgram *> found = programsOf(home.value_or(program.stage));
-  return found.empty() ? nullptr : found.front();
+  if (!home || (!found.empty() && found.front()->time < program.time)) {
+    return found.front();
+  }
+  // One which only passes the parameter on, at the time of the first chunk that takes it.
+  const Cut &cut = assignment.getCut();
+  const int64_t first = *assignment.firstTakerOf(read.getVariable());
+  return &this->program(*home, cut.programName(function.getSymName(), cut.chunkOf(first)), first);
 }
 
 LogicalResult FunctionCut::need(Value value, StageProgram &program) {

@@ -175,7 +175,7 @@ class Generator {
 public:
   explicit Generator(uint64_t seed)
       : dice(seed), ownerDice(seed * 5 + 3), pipelineDice(seed * 13 + 11), imageDice(seed * 17 + 5), layoutDice(seed * 19 + 7),
-        lossDice(seed * 23 + 7) {}
+        lossDice(seed * 23 + 7), gradientDice(seed * 29 + 13) {}
 
   RandomJob generate() {
     drawPipeline();
@@ -448,6 +448,10 @@ private:
     // Sums of f32 add some roundings; in bf16 and f16 a number is rounded after each op.
     result.unit = kind < 2 ? 0x1p-7 : kind == 2 ? 0x1p-10 : 0x1p-20;
     text += kind < 2 ? "precision: BF16_MIXED\n" : kind == 2 ? "precision: F16_MIXED\n" : kind == 3 ? "precision: F32\n" : "";
+    if (result.isNarrow && gradientDice.oneIn(2)) {
+      text += "gradient_reduce_precision: BF16\n";
+      result.unit = 0x1p-7;
+    }
     if (kind == 2) {
       text += formatv("loss_scale {{ initial: {0} growth_steps: {1} }\n", 1 << dice.roll(8), 3 + dice.roll(20));
     }
@@ -550,7 +554,7 @@ private:
     text += "}\n";
   }
 
-  Dice dice, ownerDice, pipelineDice, imageDice, layoutDice, lossDice;
+  Dice dice, ownerDice, pipelineDice, imageDice, layoutDice, lossDice, gradientDice;
   int64_t stages = 1, chunks = 1, microBatches = 1;
   RandomJob result;
   TrainingJob &training = result.training;

@@ -400,6 +400,28 @@ def deterministic(bench):
     bench.refused(["mpirun", "-n", "5", "./program", "--data", ".", "--deterministic"], "compiled for 1 of 8 chunks each")
 
 
+@case("gradient_reduce_precision", "gradient_reduce_precision=F32", "gradient_reduce_precision=BF16")
+def gradient_reduce_precision(bench):
+    # The gradient of w is the mean of x. bf16 has 8 bits: each device rounds its half of 1 + 2^-9 to 1/2, and the sum of two halves is 1.
+    product_model(bench)
+    bench.npy("x_train", 2 * [1 + 2**-9] + 2 * [1], (4, 1))
+    for mode in ("", 'mode: SEMI_AUTO rules { match: "x" layout: "[{dp}, {}]" }'):
+        for text, kind, left in (("", "f32", -2**-9), ("gradient_reduce_precision: F32", "f32", -2**-9), ("gradient_reduce_precision: BF16", "bf16", 0)):
+            job = product_job(mode, mesh(("dp", 2)), text, batch=2, optimizer="sgd {} learning_rate: 1")
+            expect([(c["kind"], c["type"], c.get("f32_bytes", 0)) for c in bench.report(job)["collectives"] if c["cause"] == "gradient of w"],
+                   [("all_reduce", kind, 4 if kind == "bf16" else 0)], f"{text}: collectives")
+            expect(bench.train(job, ranks=2).losses, [1 + 2**-9, left], f"{text}: losses")
+    _, text, _ = bench.call(bench.compiler(product_job(mesh(("dp", 2)), "gradient_reduce_precision: BF16", batch=2), "--explain"))
+    expect(re.findall(r"^ +type +(.*), [0-9.]+ [a-z]+ predicted$", text, re.M), ["bf16; in f32 4 B sent by each device"], "the explanation")
+    # Of several micro-batches the sum is f32: a device's is 1/2 + 2^-10 again, which bf16 rounds, of terms that it does not.
+    bench.npy("x_train", [1, 2**-8, 1, 2**-8] + 4 * [1], (8, 1))
+    for text, left in (("", 0.5 - 2**-9), ("gradient_reduce_precision: BF16", 0.5)):
+        job = product_job(mesh(("dp", 2)), text, "accumulate: 2", batch=4, optimizer="sgd {} learning_rate: 1")
+        expect(bench.train(job, ranks=2).losses, [0.5 + 2**-9, left], f"{text}, micro-batches: losses")
+    bench.refused(bench.compiler(product_job("gradient_reduce_precision: FP8"), "-o", "program"),
+                  'unknown value "FP8" of field gradient_reduce_precision; one of F32, BF16')
+
+
 @case("gradient_sync", "gradient_sync=AUTO", "gradient_sync=STEP", "gradient_sync=MICRO_BATCH")
 def gradient_sync(bench):
     rows, columns, batch = 16, 16, 8  # a gradient of w has 1024 bytes

@@ -25,6 +25,7 @@ struct Holding {
   dist::EndAttr cause;                     // of the redistribution
   llvm::SmallVector<Use, 2> uses;          // by ops
   llvm::SmallVector<unsigned, 2> children; // in program order
+  mlir::Type travels = {};                 // the element type during the redistribution; null: that of the value
 };
 
 // The layouts of one value, as a tree.

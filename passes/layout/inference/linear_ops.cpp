@@ -40,6 +40,10 @@ dist::AxisList termAxes(Operation *op) {
     dist::LayoutAttr layout = dist::findLayout(op->getResult(0));
     return layout && layout.getLayout().reduction == Reduction::Sum ? layout.getLayout().partial : dist::AxisList();
   }
+  if (op->hasAttr(dist::kOnTermsAttr)) {
+    dist::LayoutAttr layout = dist::findLayout(op->getOperand(0));
+    return layout ? layout.getLayout().partial : dist::AxisList();
+  }
   for (const SmallVector<unsigned, 2> &set : linearOperands(op)) {
     dist::AxisList axes;
     bool fits = true;

@@ -207,7 +207,7 @@ private:
   bool isMadeAnyhow(Place place) const {
     std::optional<unsigned> maker = problem.values[place.value].maker;
     return maker && place.holding == 0 && assignment.countUses(place) == 1 && !isExplicit(*maker) && problem.ops[*maker].rule &&
-           problem.ops[*maker].results.size() == 1 &&
+           problem.ops[*maker].results.size() == 1 && !assignment.made(place.value).getLayout().isPartial() &&
            llvm::all_of(problem.ops[*maker].operands, [&](unsigned operand) { return problem.typeOf(operand).getRank() == 0; });
   }
 
@@ -244,7 +244,7 @@ private:
         llvm::append_range(result.reads, terms.reads);
         llvm::append_range(result.made, terms.made);
       }
-      if (actual != expected && !isMadeAnyhow(assignment.inputs[op][number])) {
+      if (actual != expected && (llvm::is_contained(set, number) || !isMadeAnyhow(assignment.inputs[op][number]))) {
         return std::nullopt;
       }
       if (actual != expected) {

@@ -69,12 +69,29 @@ private:
         made = isUnused ? source : builder.clone(*source);
         isUnused = false;
       } else {
-        made = dist::RedistributeOp::create(builder, value.getLoc(), value.getType(), held.at({number, holding.parent}),
-                                            holdings[holding.parent].layout, holding.layout, builder.getArrayAttr(holding.cause));
+        const dist::LayoutAttr from = holdings[holding.parent].layout;
+        Value sent = held.at({number, holding.parent});
+        sent = holding.travels ? convert(sent, holding.travels, from) : sent;
+        made = dist::RedistributeOp::create(builder, value.getLoc(), sent.getType(), sent, from, holding.layout,
+                                            builder.getArrayAttr(holding.cause));
+        if (holding.travels) {
+          made->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(holding.layout));
+          made = convert(made->getResult(0), problem.typeOf(number).getElementType(), holding.layout).getDefiningOp();
+        }
       }
       made->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(holding.layout));
       held[{number, place}] = made->getResult(0);
     });
+  }
+
+  // Converts a value that is held in a layout to another element type.
+  Value convert(Value value, Type type, dist::LayoutAttr layout) {
+    auto op = nn::CastOp::create(builder, value.getLoc(), cast<RankedTensorType>(value.getType()).clone(type), value);
+    op->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(layout));
+    if (layout.getLayout().isPartial()) {
+      op->setAttr(dist::kOnTermsAttr, builder.getUnitAttr());
+    }
+    return op;
   }
 
   const LayoutProblem &problem;

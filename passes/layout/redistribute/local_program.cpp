@@ -313,7 +313,6 @@ private:
   void redistribute(unsigned number) {
     std::optional<unsigned> maker = problem.values[number].maker;
     const Holdings &holdings = assignment.values[number];
-    RankedTensorType global = problem.typeOf(number);
     assignment.forEachRedistribution(number, [&](unsigned place) {
       const Holding &holding = holdings[place];
       if (maker && problem.ops[*maker].isSource()) {
@@ -322,12 +321,26 @@ private:
       }
       Layout layout = dist::withoutUnitAxes(mesh, holdings[holding.parent].layout.getLayout());
       unsigned value = held.at({number, holding.parent});
+      const Type own = problem.typeOf(number).getElementType();
+      RankedTensorType global = problem.typeOf(number).clone(holding.travels ? holding.travels : own);
+      value = holding.travels ? convert(value, holding.travels) : value;
       for (const dist::Step &step : planner.plan(global, layout, dist::withoutUnitAxes(mesh, holding.layout.getLayout())).steps) {
         value = addStep(step, global, layout, value, /*placed=*/false);
         layout = dist::applyStep(layout, step);
       }
-      held[{number, place}] = value;
+      held[{number, place}] = holding.travels ? convert(value, own) : value;
     });
+  }
+
+  // Converts a value to another element type.
+  unsigned convert(unsigned value, Type type) {
+    OperationName name(nn::CastOp::getOperationName(), mesh.getContext());
+    RankedTensorType to = local.values[value].clone(type);
+    LocalOp op;
+    op.operands = {value};
+    return add({name.getAsOpaquePointer(), DictionaryAttr::get(mesh.getContext()).getAsOpaquePointer(), {value}, {to.getAsOpaquePointer()}},
+               std::move(op), to, varying[value])
+        .front();
   }
 
   // Returns the element of a constant, if all are equal.

@@ -342,3 +342,21 @@ module {
     return %4 : tensor<f32>
   }
 }
+
+// -----
+
+// Scalars that are terms over different axes are summed first, though a reshape of a scalar may have any layout.
+module {
+  dist.mesh @mesh <["x" = 2, "y" = 2]>
+  // CHECK-LABEL: func.func @unlike
+  func.func @unlike(%a: tensor<2x2xf64> {dist.layout = #dist.layout<[{}, {"x", "y"}]>}, %b: tensor<2x2xf64> {dist.layout = #dist.layout<[{}, {"x"}]>})
+      -> (tensor<2xf64> {dist.layout = #dist.layout<[{}]>}) {
+    %0 = nn.reduce sum %a dims = [0, 1] : tensor<2x2xf64> -> tensor<f64>
+    %1 = nn.reduce sum %b dims = [0, 1] : tensor<2x2xf64> -> tensor<f64>
+    %2 = nn.reshape %0 : tensor<f64> -> tensor<1xf64>
+    %3 = nn.reshape %1 : tensor<f64> -> tensor<1xf64>
+    // CHECK: nn.concat {{.*}} {dist.layouts = [#dist.layout<[{}]>]}
+    %4 = nn.concat %2, %3 dim = 0 : (tensor<1xf64>, tensor<1xf64>) -> tensor<2xf64>
+    return %4 : tensor<2xf64>
+  }
+}

@@ -6,6 +6,8 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
+#include "dialects/support/element_type.h"
+#include "passes/stage/minimum_cut.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -26,6 +28,11 @@ bool isCheap(Operation *op) {
   auto elementsOf = [](Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); };
   return costsLittle(op) &&
          llvm::all_of(op->getOperands(), [&](Value operand) { return elementsOf(operand) <= elementsOf(op->getResult(0)); });
+}
+
+// Returns what an op takes that a program computes again: what another program makes is there before this one begins, or much later.
+OperandRange repeatedOperands(Operation *op) {
+  return op->getOperands().take_front(isa<dist::AfterOp>(op) ? 1 : op->getNumOperands());
 }
 
 } // namespace
@@ -85,37 +92,65 @@ std::optional<bool> FunctionCut::repeatsAnyway(Operation *op, const StageProgram
   return isCheap(op) && maker && maker->stage == program.stage ? std::nullopt : std::optional(false);
 }
 
-bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
-  // Within a stage: what takes no more than a walk over its elements, where all that it takes is there. Found once: values are often taken
-  // several times.
-  auto find = [&](Operation *each) -> std::optional<bool> {
-    auto known = knownRepeats.find({each, &program});
-    return known != knownRepeats.end() ? std::optional(known->second) : repeatsAnyway(each, program);
+void FunctionCut::planRepeats(StageProgram &program) {
+  MinimumCut graph;
+  const unsigned made = graph.addNode(), needed = graph.addNode();
+  llvm::MapVector<Operation *, unsigned> nodes; // by op: where its operands are; the next one is where its results are
+  SmallVector<Operation *> pending;
+  // Returns the node of a value's op; nothing for what the program has.
+  auto nodeOf = [&](Value value) -> std::optional<unsigned> {
+    Operation *def = value.getDefiningOp();
+    if (!def || program.ops.contains(def) || program.imports.contains(value)) {
+      return std::nullopt;
+    }
+    auto [found, isNew] = nodes.try_emplace(def, 0);
+    if (isNew) {
+      found->second = graph.addNode();
+      graph.addNode();
+      pending.push_back(def);
+    }
+    return found->second;
   };
-  SmallVector<std::pair<Operation *, unsigned>> path; // each with its next operand, and for the one ahead of it
-  if (!find(op)) {
-    path.push_back({op, 0});
+  for (Operation *op : llvm::concat<Operation *const>(program.ops.getArrayRef(), program.writes)) {
+    for (Value operand : op->getOperands()) {
+      if (std::optional<unsigned> node = nodeOf(operand)) {
+        graph.addEdge(*node + 1, needed, MinimumCut::kNever);
+      }
+    }
   }
-  while (!path.empty()) {
-    auto &[each, next] = path.back();
-    if (next == each->getNumOperands()) {
-      knownRepeats[{each, &program}] = true;
-      path.pop_back();
+  while (!pending.empty()) {
+    Operation *op = pending.pop_back_val();
+    const unsigned node = nodes.lookup(op);
+    const std::optional<bool> repeats = repeatsAnyway(op, program);
+    graph.addEdge(node, node + 1, repeats.value_or(false) ? MinimumCut::kNever : bytesToPass(op, program));
+    if (repeats == false) {
+      graph.addEdge(made, node, MinimumCut::kNever);
       continue;
     }
-    Value operand = each->getOperand(next);
-    Operation *def = operand.getDefiningOp();
-    const bool isThere = !def || program.imports.contains(operand) || programOf(def) == &program;
-    if (std::optional<bool> known = isThere ? std::optional(true) : find(def); !known) {
-      path.push_back({def, 0});
-    } else if (*known) {
-      ++next;
-    } else {
-      knownRepeats[{each, &program}] = false;
-      path.pop_back();
+    for (Value operand : repeatedOperands(op)) {
+      if (std::optional<unsigned> from = nodeOf(operand)) {
+        graph.addEdge(*from + 1, node, MinimumCut::kNever);
+      }
     }
   }
-  return *find(op);
+  const std::vector<bool> isBehind = graph.behind(made, needed);
+  for (auto [op, node] : nodes) {
+    planned[{op, &program}] = isBehind[node];
+  }
+}
+
+int64_t FunctionCut::bytesToPass(Operation *op, const StageProgram &program) {
+  int64_t bytes = 0;
+  for (Value result : op->getResults()) {
+    const bool isThere = llvm::any_of(programsOf(program.stage), [&](StageProgram *other) { return other->imports.contains(result); });
+    bytes += isThere ? 0 : byteSize(cast<RankedTensorType>(result.getType()));
+  }
+  return bytes;
+}
+
+bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
+  auto known = planned.find({op, &program});
+  return known != planned.end() ? known->second : repeatsAnyway(op, program).value_or(false);
 }
 
 // Returns the program that passes the results of an op on.
@@ -159,8 +194,7 @@ LogicalResult FunctionCut::need(Value value, StageProgram &program, SmallVectorI
     if (!repeated[&program].insert(def).second) {
       return success();
     }
-    auto after = dyn_cast<dist::AfterOp>(def); // what another program makes is there before this one begins, or much later
-    for (Value operand : llvm::reverse(def->getOperands().take_front(after ? 1 : def->getNumOperands()))) {
+    for (Value operand : llvm::reverse(repeatedOperands(def))) {
       pending.push_back({operand, &program});
     }
     return success();
@@ -187,6 +221,7 @@ LogicalResult FunctionCut::finish() {
   }
   llvm::sort(order, [](StageProgram *a, StageProgram *b) { return std::pair(a->time, a->stage) < std::pair(b->time, b->stage); });
   for (StageProgram *program : order) {
+    planRepeats(*program);
     for (Operation *op : llvm::concat<Operation *const>(program->ops.getArrayRef(), program->writes)) {
       for (Value operand : op->getOperands()) {
         if (failed(need(operand, *program))) {

@@ -63,10 +63,18 @@ public:
   llvm::SmallVector<llvm::StringRef> variablesRead(StageProgram &program);
 
 private:
-  // Whether a program computes an op that another one runs, too, instead of getting its result.
+  // Decides which ops of its stage a program computes again, so that least is passed on to it: a minimum cut of the values between what
+  // only its makers can compute and what the program takes. An op that takes no more than a walk over its result may be computed again.
+  void planRepeats(StageProgram &program);
+
+  // Returns the bytes of an op's results, without those that are passed on to the stage anyway.
+  int64_t bytesToPass(mlir::Operation *op, const StageProgram &program);
+
+  // Whether a program computes an op that another one runs, too, instead of getting its result. Assumes planRepeats() of what the ops of
+  // the program take.
   bool repeats(mlir::Operation *op, const StageProgram &program);
 
-  // The same, as far as it does not depend on the op's operands; nothing where all of them have to exist.
+  // The same, as far as no plan decides it; nothing where one does.
   std::optional<bool> repeatsAnyway(mlir::Operation *op, const StageProgram &program);
 
   // Whether a program of the same stage writes a variable before this one runs.
@@ -88,8 +96,8 @@ private:
   std::map<std::pair<int64_t, std::string>, StageProgram> list; // by stage and name
   llvm::DenseMap<mlir::Operation *, StageProgram *> programs;
   std::map<std::pair<int64_t, llvm::StringRef>, int64_t> writeTimes; // by stage and variable: of the first program that writes it
-  llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> knownRepeats;
-  llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> repeated; // by program: rematerialized ops
+  llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> planned; // what is computed again
+  llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> repeated;       // by program: rematerialized ops
 };
 
 } // namespace ashlar::stage

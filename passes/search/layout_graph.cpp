@@ -29,6 +29,12 @@ using dist::LayoutAttr;
 struct Redistributed {
   RankedTensorType type;
   bool isStored;
+  bool isDelayed; // it adds up in a variable that may hold terms (layout::findDelayedSums)
+};
+
+// How often a step redistributes the values of an edge, and of how many values.
+struct Count {
+  int64_t runs = 0, occurrences = 0;
 };
 
 int64_t multiply(int64_t a, int64_t b) {
@@ -286,8 +292,8 @@ private:
   };
 
   // Adds the time from where a value is to where it is had: from its second layout, too, where it has one, and to the first layout and on,
-  // or to the second and from there.
-  void addEdge(unsigned a, unsigned b, const Redistributed &value, const Had &from, const Had &to, int64_t runs) {
+  // or to the second and from there. The terms of a delayed sum are summed once where a device has no fewer bytes of the sum.
+  void addEdge(unsigned a, unsigned b, const Redistributed &value, const Had &from, const Had &to, const Count &count) {
     // By layout and choice.
     const size_t columns = to.homes.size();
     std::vector<Cost> costs(from.layouts.size() * columns), times(to.layouts.size());
@@ -300,7 +306,8 @@ private:
           time = std::min(time + planPs(value, to.layouts[home], to.layouts[second]),
                           times[second] + planPs(value, to.layouts[second], to.layouts[home]));
         }
-        costs[number * columns + choice] = multiply(time, runs);
+        const bool isDelayed = value.isDelayed && space.localBytes(value.type, layout) <= space.localBytes(value.type, to.layouts[home]);
+        costs[number * columns + choice] = multiply(time, isDelayed ? count.occurrences : count.runs);
       }
     }
     std::vector<Cost> table;
@@ -331,13 +338,15 @@ private:
   // Adds the redistributions of the values. Those between the same parts are estimated once.
   void addEdges() {
     // maker or tensor, user or tensor, result of the maker, operand of the user: how often.
+    const llvm::BitVector delayedSums = layout::findDelayedSums(space.problem);
     enum Kind { OpToOp, OpToTensor, TensorToOp, TensorToTensor };
-    llvm::MapVector<std::tuple<int, unsigned, unsigned, unsigned, unsigned>, int64_t> edges;
+    llvm::MapVector<std::tuple<int, unsigned, unsigned, unsigned, unsigned>, Count> edges;
     std::map<std::tuple<int, unsigned, unsigned, unsigned, unsigned>, Redistributed> values;
     auto add = [&](Kind kind, unsigned from, unsigned to, unsigned result, unsigned operand, int64_t runs, unsigned value) {
       std::tuple key(static_cast<int>(kind), from, to, result, operand);
-      edges[key] += runs;
-      values.insert({key, {space.problem.typeOf(value), space.isStored(value)}});
+      edges[key].runs += runs;
+      ++edges[key].occurrences;
+      values.insert({key, {space.problem.typeOf(value), space.isStored(value), delayedSums[value]}});
     };
     space.forEachOp([&](unsigned number, int64_t runs) {
       const layout::ProblemOp &op = space.problem.ops[number];
@@ -370,22 +379,22 @@ private:
         }
       }
     });
-    for (const auto &[key, runs] : edges) {
+    for (const auto &[key, count] : edges) {
       auto [kind, from, to, result, operand] = key;
       const Redistributed value = values.at(key);
       switch (kind) {
       case OpToOp:
-        addEdge(nodes.ops.at(from), nodes.ops.at(to), value, madeBy(from, result), takenBy(to, operand), runs);
+        addEdge(nodes.ops.at(from), nodes.ops.at(to), value, madeBy(from, result), takenBy(to, operand), count);
         break;
       case OpToTensor: // the next step gathers a variable
         addEdge(nodes.ops.at(from), nodes.tensors.at(to), value, madeBy(from, result),
-                space.variables.contains(to) ? homesOf(to) : heldAs(to), runs);
+                space.variables.contains(to) ? homesOf(to) : heldAs(to), count);
         break;
       case TensorToOp:
-        addEdge(nodes.tensors.at(from), nodes.ops.at(to), value, heldAs(from), takenBy(to, operand), runs);
+        addEdge(nodes.tensors.at(from), nodes.ops.at(to), value, heldAs(from), takenBy(to, operand), count);
         break;
       case TensorToTensor:
-        addEdge(nodes.tensors.at(from), nodes.tensors.at(to), value, heldAs(from), homesOf(to), runs);
+        addEdge(nodes.tensors.at(from), nodes.tensors.at(to), value, heldAs(from), homesOf(to), count);
         break;
       }
     }

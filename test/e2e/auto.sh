@@ -170,5 +170,34 @@ expect_error "--deterministic: the variant was left out: with 2 devices a rank i
 expect_error "error: lenet: the deterministic program, 2 devices a rank, needs" "$tools/ashlarc" lenet.onnx --job lenet_asked.txtpb --memory 4.2MB -o lenet
 "$tools/ashlarc" lenet.onnx --job lenet_data.txtpb --memory 6MB -o lenet 2> note.log && [ ! -s note.log ] || { cat note.log >&2; fail "a variant that fits is not there"; }
 
+# Gradients of micro-batches are summed once a step, and the search counts them so: two layers of a GPT, 64 GPUs, against the rules that an expert writes.
+"$tools/ashlar-zoo" transformer --no-data --layers 2 --width 4096 --heads 32 --sequence 4096 --vocabulary 50304 -o gpt.onnx
+cat > gpt.txtpb << 'JOB'
+mesh { axes { name: "dp" size: 32 } axes { name: "tp" size: 2 } }
+accumulate: 8
+global_batch: 256
+loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }
+optimizer { adamw { weight_decay: 0.1 } learning_rate: 0.0003 clip_global_norm: 1 }
+precision: BF16_MIXED
+optimizer_parallel { level: 1 }
+machine { preset: H100 }
+dataset { npy {} features { column: "tokens" tensor: "tokens" } features { column: "next" tensor: "labels" } }
+init { match: "*norm*.weight" fill: 1 }
+init { match: "*.bias" fill: 0 }
+init { match: "*" normal { std: 0.02 } }
+JOB
+{ cat gpt.txtpb; echo "mode: AUTO"; } > gpt_auto.txtpb
+{ cat gpt.txtpb; echo 'mode: SEMI_AUTO rules { match: "tokens" layout: "[{dp}, {}]" }'
+  for columns in '*.attention.query' '*.attention.key' '*.attention.value' '*.mlp.up' head; do echo "rules { match: \"$columns.weight\" layout: \"[{}, {tp}]\" }"; done
+  for rows in '*.attention.projection' '*.mlp.down' embedding; do echo "rules { match: \"$rows.weight\" layout: \"[{tp}, {}]\" }"; done; } > gpt_rules.txtpb
+for job in gpt_auto gpt_rules; do
+  "$tools/ashlarc" plan gpt.onnx --job "$job.txtpb" --target cuda --json "$job.json" > "$job.plan"
+done
+python3 - << 'PYTHON' || fail "the search is slower than the rules of an expert"
+import json
+found, rules = (json.load(open(f"gpt_{name}.json"))["meshes"][0]["step_ns"] for name in ("auto", "rules"))
+assert found <= rules, (found, rules)
+PYTHON
+
 # A limit that nothing keeps is told with what the smallest strategy takes.
 expect_error "the smallest strategy that was found" "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_auto.txtpb" --memory 4MB --search-seconds 1 -o small

@@ -27,8 +27,9 @@ for mesh in dp=1,tp=2 dp=2,tp=2 dp=1,tp=4; do
   expect_close 1.log $mesh.log 1e-4
 done
 
-# A split of heads and samples stays: the only sum over tp is that of the last product, and nothing is gathered.
-"$tools/ashlarc" attention.onnx --job heads.txtpb --mesh dp=2,tp=2 --emit dist -o heads.mlir
+# A split of heads and samples stays: the only sum over tp is that of the last product, and nothing is gathered, but for sequences that are sharded.
+{ cat heads.txtpb; echo 'sequence_parallel: OFF'; } > replicated.txtpb
+"$tools/ashlarc" attention.onnx --job replicated.txtpb --mesh dp=2,tp=2 --emit dist -o heads.mlir
 [ "$(grep -c 'dist.all_reduce .* over \["tp"\]' heads.mlir)" = 2 ] || fail "other collectives over tp than one in train_step and one in eval_step"
 ! grep -q 'dist.all_gather\|dist.all_to_all\|dist.permute' heads.mlir || fail "something is gathered"
 

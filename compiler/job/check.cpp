@@ -317,6 +317,10 @@ bool infersSequences(const Job &job) {
   return job.has_loss() && !job.has_strategy() && (mode == SEMI_AUTO || (mode == AUTO && job.search() == PROPAGATION));
 }
 
+bool keepsCollectives(const Job &job) {
+  return llvm::any_of(job.rules(), [](const Rule &rule) { return rule.has_recompute_comm() && !rule.recompute_comm(); });
+}
+
 std::string labelsName(const Job &job) {
   switch (job.loss().kind_case()) {
   case Loss::kSoftmaxCrossEntropy:

@@ -51,6 +51,9 @@ int64_t microBatches(const Job &job);
 // Returns whether the job trains with layouts that inference finds from rules, where sequence_parallel decides.
 bool infersSequences(const Job &job);
 
+// Returns whether a rule keeps the results of collectives where ops around them are computed again.
+bool keepsCollectives(const Job &job);
+
 // Returns the name of the input that holds the labels or targets of the job's loss; "" when the model computes its own loss or there is
 // none.
 std::string labelsName(const Job &job);

@@ -154,7 +154,9 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
   if (job::effectiveMode(job) == job::AUTO && job.search() != job::PROPAGATION && !job.has_strategy()) {
     plain.search = Search{job.search() == job::ILP ? search::Method::IntegerProgram : search::Method::DynamicProgramming};
   }
-  plain.shardsSequences = job::infersSequences(job) && job.sequence_parallel() == job::SequenceParallel::AUTO;
+  // With kept collectives the gathered activations would be kept, and the shards besides.
+  plain.shardsSequences =
+      job::infersSequences(job) && job.sequence_parallel() == job::SequenceParallel::AUTO && !job::keepsCollectives(job);
   if (job.has_pipeline()) {
     const job::Pipeline &given = job.pipeline();
     plain.pipeline = Stages{given.stages(), given.micro_batches(), scheduleOf(given.schedule()), given.chunks(), given.order()};

@@ -292,7 +292,7 @@ private:
   };
 
   // Adds the time from where a value is to where it is had: from its second layout, too, where it has one, and to the first layout and on,
-  // or to the second and from there. The terms of a delayed sum are summed once where a device has no fewer bytes of the sum.
+  // or to the second and from there. The terms of a delayed sum are summed once where the variable holds them.
   void addEdge(unsigned a, unsigned b, const Redistributed &value, const Had &from, const Had &to, const Count &count) {
     // By layout and choice.
     const size_t columns = to.homes.size();
@@ -306,7 +306,10 @@ private:
           time = std::min(time + planPs(value, to.layouts[home], to.layouts[second]),
                           times[second] + planPs(value, to.layouts[second], to.layouts[home]));
         }
-        const bool isDelayed = value.isDelayed && space.localBytes(value.type, layout) <= space.localBytes(value.type, to.layouts[home]);
+        const bool areTerms = layout.getLayout().isPartial() && layout.getLayout().reduction == Reduction::Sum;
+        const bool isDelayed = value.isDelayed && areTerms &&
+                               layout::keepsTerms(space.problem.ops.front().op, space.localBytes(value.type, layout),
+                                                  space.localBytes(value.type, to.layouts[home]));
         costs[number * columns + choice] = multiply(time, isDelayed ? count.occurrences : count.runs);
       }
     }

@@ -220,18 +220,18 @@ private:
 
   // The tensors that the stage receives, as far as a program touches their bytes.
   const std::vector<uint32_t> &touchedBy(uint32_t stage, uint32_t program) {
-    auto [found, isNew] = touchedTensors.try_emplace({stage, program});
+    auto [found, isNew] = touchedTensors.try_emplace(stage);
     const ashlar_rt_variant &variant = stages[stage];
+    found->second.resize(variant.num_programs);
     for (uint32_t p = 0; isNew && p < variant.num_programs; ++p) {
       for (uint32_t r = 0; r < variant.programs[p].num_receives; ++r) {
         const ashlar_rt_transfer &receive = variant.programs[p].receives[r];
-        const std::vector<uint32_t> users = usersOfReceived(variant, p, receive);
-        if (std::binary_search(users.begin(), users.end(), program)) {
-          found->second.push_back(receive.tensor);
+        for (uint32_t user : usersOfReceived(variant, p, receive)) {
+          found->second[user].push_back(receive.tensor);
         }
       }
     }
-    return found->second;
+    return found->second[program];
   }
 
   const Stages &stages;
@@ -239,8 +239,8 @@ private:
   std::vector<Node> nodes;
   std::vector<size_t> firstNode; // by stage: that of its first run
   std::map<std::tuple<uint32_t, uint32_t, uint32_t, uint64_t>, size_t> messages;
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<uint32_t>> touchedTensors; // by stage and program
-  std::set<std::tuple<uint32_t, uint32_t, uint32_t>> aside;                      // stage, program, receive
+  std::map<uint32_t, std::vector<std::vector<uint32_t>>> touchedTensors; // by stage, and program
+  std::set<std::tuple<uint32_t, uint32_t, uint32_t>> aside;              // stage, program, receive
 };
 
 } // namespace

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the figures of docs/benchmarks.md as tables: compile time, layouts, mesh axes, linear, mlp against PyTorch, memory plans, MNIST.
+"""Prints the figures of docs/benchmarks.md as tables: compile time, layouts, mesh axes, linear, mlp and micro-batches against PyTorch, memory plans,
+MNIST.
 
-    test/bench/figures.py [--build build] [--only compile,stages,chains,giant,resnets,layouts,axes,linear,mlp,memory,mnist] [--data DIR] [--torch-python PYTHON]
+    test/bench/figures.py [--build build] [--only compile,stages,chains,giant,resnets,layouts,axes,linear,mlp,micro_batches,memory,mnist] [--data DIR]
+                          [--torch-python PYTHON] [--rate 1gbit]
 
 Each figure is the median of several runs. PyTorch is measured when PYTHON can import torch, in turns with ours (ours, theirs, ours, ...), so
 that a change of the machine's speed meets both. MNIST needs --data DIR with the idx files. Times are wall clock, but for those called CPU
@@ -179,10 +181,14 @@ class Bench:
             rows.append([ranks, f"{statistics.median(s for s, _ in runs):.3f}", f"{statistics.median(self.step_us(o) for _, o in runs):.2f}"])
         table("linear: global batch 16, 2000 steps, Momentum", ["ranks", "whole process, s", "step, us"], rows)
 
+    def has_torch(self):
+        python = self.options.torch_python
+        return subprocess.run([python, "-c", "import torch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+
     def torch_step_us(self, ranks, *options):
         """Step time of the same net in PyTorch, or None without it."""
         python = self.options.torch_python
-        if subprocess.run([python, "-c", "import torch"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+        if not self.has_torch():
             return None
         script = ROOT / "test/bench/mlp_torch.py"
         threads = os.cpu_count() // ranks
@@ -216,20 +222,30 @@ class Bench:
     def micro_batches(self):
         shape = ["--layers", 5, "--width", 1024]
         model = self.model("wide", "mlp", *shape)
+        ways = [("one host", ["mpirun", "-n", 2], [], "", {})]
+        if self.options.rate:
+            ways.append((f"two hosts, {self.options.rate}", ["bash", ROOT / "test/conformance/two_hosts.sh", 1, 1], ["--master", "10.213.77.1"],
+                         "machine { ranks_per_host: 1 }", {"ASHLAR_LINK_RATE": self.options.rate}))
         rows = []
-        for parts in (1, 4):
-            (self.folder / "parts.txtpb").write_text(re.sub(r"global_batch: \d+", "global_batch: 256", (ROOT / "docs/jobs/mlp.txtpb").read_text()) + f"accumulate: {parts}\n")
-            self.compile(model, self.folder / "parts.txtpb", "parts", "--mesh", "dp=2")
-            ours, theirs = [], []
-            for _ in range(REPEATS):
-                _, output = run(self.launch(2, "./parts", "--steps", 50, "--log-every", 0, "--threads", 1), self.folder)
-                ours.append(self.step_us(output))
-                peer = self.torch_step_us(2, *shape, "--accumulate", parts)
-                if peer is not None:
-                    theirs.append(peer)
-            ratio = statistics.median(o / t for o, t in zip(ours, theirs)) if theirs else None
-            rows.append([parts, f"{statistics.median(ours):.0f}", f"{statistics.median(theirs):.0f}" if theirs else "not installed", f"{ratio:.2f}" if ratio else ""])
-        table("Micro-batches: mlp of 5 layers, width 1024, global batch 256, SGD, 2 ranks", ["micro-batches", "step, us", "PyTorch step, us", "ours / PyTorch"], rows)
+        for name, launcher, peer_options, machine, environment in ways:
+            steps = 50 if not environment else 20
+            for parts in (1, 4):
+                job = re.sub(r"global_batch: \d+", "global_batch: 256", (ROOT / "docs/jobs/mlp.txtpb").read_text())
+                (self.folder / "parts.txtpb").write_text(f"{job}accumulate: {parts}\n{machine}\n")
+                self.compile(model, self.folder / "parts.txtpb", "parts", "--mesh", "dp=2")
+                ours, theirs = [], []
+                for _ in range(REPEATS if not environment else 3):
+                    _, output = run([*launcher, "./parts", "--steps", steps, "--log-every", 0, "--threads", 1], self.folder, **environment)
+                    ours.append(self.step_us(output))
+                    if self.has_torch():
+                        options = ["--ranks", 2, "--threads", 1, *shape, "--accumulate", parts, "--steps", steps]
+                        prefix = launcher if environment else []
+                        _, output = run([*prefix, self.options.torch_python, ROOT / "test/bench/mlp_torch.py", *options, *peer_options], self.folder, **environment)
+                        theirs.append(self.step_us(output))
+                ratio = statistics.median(o / t for o, t in zip(ours, theirs)) if theirs else None
+                rows.append([name, parts, f"{statistics.median(ours):.0f}", f"{statistics.median(theirs):.0f}" if theirs else "not installed", f"{ratio:.2f}" if ratio else ""])
+        table("Micro-batches: mlp of 5 layers, width 1024, global batch 256, SGD, 2 ranks",
+              ["ranks on", "micro-batches", "step, us", "PyTorch step, us", "ours / PyTorch"], rows)
 
     def memory(self):
         rows = []
@@ -263,6 +279,7 @@ def main():
     parser.add_argument("--only", default=",".join(SECTIONS))
     parser.add_argument("--data")
     parser.add_argument("--torch-python", default="python3")
+    parser.add_argument("--rate", help="micro_batches also between two network namespaces, with a link of this rate, as tc takes it (needs root)")
     options = parser.parse_args()
     if options.data:
         options.data = str(pathlib.Path(options.data).resolve())

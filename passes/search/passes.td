@@ -49,7 +49,7 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
 }
 
 def ShardSequencesPass : Pass<"ashlar-shard-sequences", "::mlir::ModuleOp"> {
-  let summary = "Shards what tensor parallelism leaves replicated, where that costs no more.";
+  let summary = "Shards values that tensor parallelism leaves replicated, where that costs no more.";
   let description = [{
     Where products are split over an axis and their results are summed, the ops up to the next such product - a residual, a norm, dropout -
     are computed alike by all devices along the axis. Sharded along the sequence each device computes its part, and holds as much less for

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// ashlar-shard-sequences: what tensor parallelism leaves replicated, as shards.
+// ashlar-shard-sequences: values that tensor parallelism leaves replicated, as shards.
 
 #include "passes/layout/inference/copy_sources.h"
 #include "passes/layout/inference/given_layout.h"
@@ -116,7 +116,7 @@ SmallVector<int64_t> sequenceDims(dist::MeshAttr mesh, const ReplicatedPart &par
   return dims;
 }
 
-// Suggests that a dim of a part is sharded, beside what was suggested of it before, which is returned: one attribute a value, maybe null.
+// Suggests that a dim of a part is sharded, beside earlier suggestions, which are returned: one attribute a value, maybe null.
 SmallVector<dist::LayoutAttr> suggest(const ReplicatedPart &part, int64_t dim) {
   return llvm::map_to_vector(part.values, [&](OpResult value) {
     Operation *op = value.getOwner();

@@ -63,8 +63,9 @@ public:
   llvm::SmallVector<llvm::StringRef> variablesRead(StageProgram &program);
 
 private:
-  // Decides which ops of its stage a program computes again, so that least is passed on to it: a minimum cut of the values between what
-  // only its makers can compute and what the program takes. An op that takes no more than a walk over its result may be computed again.
+  // Decides which ops of its stage a program computes again, so that least is passed on to it: a minimum cut of the values between those
+  // that only their makers can compute and those that the program takes. An op that takes no more than a walk over its result may be
+  // computed again.
   void planRepeats(StageProgram &program);
 
   // Returns the bytes of an op's results, without those that are passed on to the stage anyway.

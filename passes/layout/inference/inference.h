@@ -29,8 +29,8 @@ public:
   // over more devices than they have elements.
   explicit Inference(const LayoutProblem &problem, bool mayIdle = false);
 
-  // Runs to the fixpoint. In each round factors that are in every tensor of a rule without reductions go first, everywhere. What was
-  // suggested comes last.
+  // Runs to the fixpoint. In each round factors that are in every tensor of a rule without reductions go first, everywhere. Suggested
+  // axes come last.
   void run();
 
   // Returns the layout of a tensor.

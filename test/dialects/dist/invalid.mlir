@@ -598,3 +598,9 @@ module attributes {test.difference = #dist.difference<kind = input, name = "x", 
 
 // expected-error@+1 {{has dist.search {}, not a #dist.search}}
 module attributes {dist.search = {}} {}
+
+// -----
+
+// expected-error @+1 {{has dist.gradient_type i32, not a type of floats}}
+module attributes {dist.gradient_type = i32} {
+}

@@ -1,30 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Edmonds and Karp, 1972: as much flow as fits, by shortest paths; what the sink cannot be reached from any more is ahead of the cut.
+// Edmonds and Karp, 1972: as much flow as fits, by shortest paths. Then the nodes that the source still reaches are ahead of one minimum
+// cut, and the nodes that still reach the sink are behind another one.
 
-#include "passes/stage/minimum_cut.h"
+#include "passes/analysis/minimum_cut.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 
-namespace ashlar::stage {
+namespace ashlar::dist {
 
 unsigned MinimumCut::addNode() {
   leave.emplace_back();
   return static_cast<unsigned>(leave.size() - 1);
 }
 
-void MinimumCut::addEdge(unsigned from, unsigned to, int64_t cost) {
+void MinimumCut::addEdge(unsigned from, unsigned to, double cost) {
   leave[from].push_back(static_cast<unsigned>(edges.size()));
   edges.push_back({to, cost});
   leave[to].push_back(static_cast<unsigned>(edges.size()));
   edges.push_back({from, 0});
 }
 
-// Sends as much as one shortest path holds. Returns false when there is none.
-bool MinimumCut::augment(unsigned source, unsigned sink) {
-  constexpr unsigned kNone = UINT32_MAX;
-  std::vector<unsigned> reachedBy(leave.size(), kNone); // edges
+constexpr unsigned kNone = UINT32_MAX;
+
+// Returns the edges by which the source reaches nodes, up to the sink; kNone for the others.
+std::vector<unsigned> MinimumCut::findPaths(unsigned source, unsigned sink) const {
+  std::vector<unsigned> reachedBy(leave.size(), kNone);
   std::deque<unsigned> pending = {source};
   while (!pending.empty() && reachedBy[sink] == kNone) {
     const unsigned node = pending.front();
@@ -37,10 +40,16 @@ bool MinimumCut::augment(unsigned source, unsigned sink) {
       }
     }
   }
+  return reachedBy;
+}
+
+// Sends as much as one shortest path holds. Returns false when there is none.
+bool MinimumCut::augment(unsigned source, unsigned sink) {
+  const std::vector<unsigned> reachedBy = findPaths(source, sink);
   if (reachedBy[sink] == kNone) {
     return false;
   }
-  int64_t most = kNever;
+  double most = kNever;
   for (unsigned node = sink; node != source; node = edges[reachedBy[node] ^ 1].to) {
     most = std::min(most, edges[reachedBy[node]].left);
   }
@@ -49,6 +58,17 @@ bool MinimumCut::augment(unsigned source, unsigned sink) {
     edges[reachedBy[node] ^ 1].left += most;
   }
   return true;
+}
+
+std::vector<bool> MinimumCut::ahead(unsigned source, unsigned sink) {
+  while (augment(source, sink)) {
+  }
+  const std::vector<unsigned> reachedBy = findPaths(source, sink);
+  std::vector<bool> isAhead(leave.size());
+  for (unsigned node = 0; node < isAhead.size(); ++node) {
+    isAhead[node] = node == source || reachedBy[node] != kNone;
+  }
+  return isAhead;
 }
 
 std::vector<bool> MinimumCut::behind(unsigned source, unsigned sink) {
@@ -71,4 +91,4 @@ std::vector<bool> MinimumCut::behind(unsigned source, unsigned sink) {
   return isBehind;
 }
 
-} // namespace ashlar::stage
+} // namespace ashlar::dist

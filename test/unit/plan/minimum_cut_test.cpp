@@ -2,14 +2,14 @@
 //
 // Minimum cuts against all cuts of small graphs.
 
-#include "passes/stage/minimum_cut.h"
+#include "passes/analysis/minimum_cut.h"
 
 #include <algorithm>
 #include <random>
 
 #include <catch2/catch.hpp>
 
-using ashlar::stage::MinimumCut;
+using ashlar::dist::MinimumCut;
 
 namespace {
 
@@ -29,13 +29,14 @@ int64_t costOf(const std::vector<Edge> &edges, const std::vector<bool> &isBehind
 
 } // namespace
 
-TEST_CASE("minimum cut: no cut costs less, and none that costs as much has fewer nodes behind it", "[stage][minimum_cut]") {
+TEST_CASE("minimum cut: no cut costs less, and none that costs as much is nearer to its end", "[plan][minimum_cut]") {
   std::mt19937 random(7);
   for (int round = 0; round < 400; ++round) {
     const unsigned nodes = 2 + random() % 8;
-    MinimumCut graph;
+    MinimumCut graph, other;
     for (unsigned node = 0; node < nodes; ++node) {
       graph.addNode();
+      other.addNode();
     }
     std::vector<Edge> edges;
     for (unsigned i = 0; i < 3 * nodes; ++i) {
@@ -43,11 +44,14 @@ TEST_CASE("minimum cut: no cut costs less, and none that costs as much has fewer
                          static_cast<int64_t>(random() % 5)};
       if (edge.from != edge.to) {
         edges.push_back(edge);
-        graph.addEdge(edge.from, edge.to, edge.cost);
+        graph.addEdge(edge.from, edge.to, static_cast<double>(edge.cost));
+        other.addEdge(edge.from, edge.to, static_cast<double>(edge.cost));
       }
     }
     const std::vector<bool> found = graph.behind(0, 1);
-    REQUIRE((!found[0] && found[1]));
+    std::vector<bool> first = other.ahead(0, 1); // as nodes behind the cut
+    first.flip();
+    REQUIRE((!found[0] && found[1] && !first[0] && first[1]));
     const auto countBehind = [&](const std::vector<bool> &isBehind) { return std::count(isBehind.begin(), isBehind.end(), true); };
     for (unsigned cut = 0; cut < 1u << nodes; ++cut) {
       std::vector<bool> isBehind(nodes);
@@ -60,11 +64,13 @@ TEST_CASE("minimum cut: no cut costs less, and none that costs as much has fewer
       const int64_t least = costOf(edges, found), cost = costOf(edges, isBehind);
       CHECK(least <= cost);
       CHECK((least < cost || countBehind(found) <= countBehind(isBehind)));
+      CHECK(costOf(edges, first) == least);
+      CHECK((least < cost || countBehind(first) >= countBehind(isBehind)));
     }
   }
 }
 
-TEST_CASE("minimum cut: edges that no cut has", "[stage][minimum_cut]") {
+TEST_CASE("minimum cut: edges that no cut has", "[plan][minimum_cut]") {
   MinimumCut graph; // source -> 2 -> 3 -> sink, and 2 -> 4 -> sink: cutting before 2 costs 5, behind it 3 + 1
   for (int node = 0; node < 5; ++node) {
     graph.addNode();

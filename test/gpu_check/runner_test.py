@@ -197,11 +197,12 @@ class RunnerTest(unittest.TestCase):
 
     def test_results_are_there_while_it_runs_and_after_a_signal(self):
         self.program("bench_cuda_matmul", "exit 0")
-        self.program("bench_cuda_conv", "trap '' TERM; echo hangs; sleep 300")
+        self.program("bench_cuda_conv", f"trap '' TERM; echo hangs; touch {self.folder}/hangs; sleep 300")
         self.train("later", "exit 0")
         process = self.start("probe.*", "train.later.1.plain", gpu=EMULATOR.exists())
         self.addCleanup(process.kill)
         self.wait_for(lambda: (self.out / "results.json").exists() and "probe.products" in self.rows(), "the first part")
+        self.wait_for((self.folder / "hangs").exists, "the second part")
         self.expect(self.rows()["probe.products"], "passed")
         self.assertIn("| probe | probe.products | passed |", (self.out / "table.md").read_text())
         self.assertIn("not reached yet: probe.convolutions", (self.out / "table.md").read_text())

@@ -105,8 +105,8 @@ class Results:
         fields = ("kind", "name", "outcome", "value", "seconds", "detail")
         everything = {**self.facts, "finished": self.finished, "pending": self.pending, "counts": self.counts(),
                       "results": [{field: getattr(row, field) for field in fields} for row in self.rows]}
-        write_whole(self.out / "results.json", json.dumps(everything, indent=1) + "\n")
         write_whole(self.out / "table.md", self.table())
+        write_whole(self.out / "results.json", json.dumps(everything, indent=1) + "\n")  # last: who finds a part there finds it everywhere
 
     def write_logs(self):
         for most in LOG_CAPS:

@@ -13,15 +13,14 @@
 #include "compiler/driver/planned_tensors.h"
 #include "compiler/driver/saved_layouts.h"
 #include "compiler/driver/training_info.h"
+#include "compiler/driver/trial_plans.h"
 #include "compiler/file/output_file.h"
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/weights/export_template.h"
 #include "compiler/frontend/weights/init_rules.h"
 #include "compiler/pipelines/local_model.h"
 #include "compiler/pipelines/pipelines.h"
-#include "compiler/planning/fit_search.h"
 #include "compiler/planning/mesh_search.h"
-#include "compiler/planning/recompute_search.h"
 #include "compiler/report/explain.h"
 #include "compiler/report/optimizer_text.h"
 #include "compiler/report/plan_text.h"
@@ -29,7 +28,6 @@
 #include "compiler/report/timeline_svg.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/dist.h"
-#include "dialects/dist/recompute_rules.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/byte_text.h"
@@ -58,7 +56,7 @@ public:
   // `meshes`: the candidates of a search for the mesh of the input's job; null: it was not searched.
   Compilation(const Options &options, Input input, const FoundMeshes *meshes)
       : options(options), meshes(meshes), context(MLIRContext::Threading::DISABLED), printer(&context), files(std::move(input.files)),
-        target(std::move(input.target)), memoryLimit(input.memoryLimit), job(std::move(input.job)) {
+        target(std::move(input.target)), memoryLimit(input.memoryLimit), job(std::move(input.job)), trials(job, memoryLimit) {
     context.printOpOnDiagnostic(false);
   }
 
@@ -186,7 +184,7 @@ private:
     }
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (pipelines::Variant &variant : variantList.variants) {
-      if (variant.search && searchLimit(job, memoryLimit) > 0 && failed(fitLayouts(*programs, variant))) {
+      if (failed(trials.fitSearch(*programs, variant))) {
         return failure();
       }
       OwningOpRef<ModuleOp> lowered = programs->clone();
@@ -261,7 +259,9 @@ private:
          (failed(report(saveStrategy(options, job, meshes, programs))) || failed(report(saveAnnotations(options, programs)))))) {
       return failure();
     }
-    if (job.recompute() == job::Recompute::AUTO && failed(chooseRecompute(programs, variant))) {
+    // The bits of the deterministic variant must not depend on the number of ranks, by which its memory goes.
+    FailureOr<std::optional<SyncChoice>> sync = isDefault ? trials.chooseSync(programs, variant) : std::optional<SyncChoice>();
+    if (failed(sync) || failed(trials.chooseRecompute(programs, variant))) {
       return failure();
     }
     pipelines::addOptimizerParallelPasses(dist, variant);
@@ -269,60 +269,15 @@ private:
     if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs)) || failed(report(saveOrder(options, programs)))) {
       return failure();
     }
-    return isExplained ? reportLayouts(programs, variant) : success();
-  }
-
-  // Gives the search a limit with which the memory plan of the programs keeps the limit of a device.
-  LogicalResult fitLayouts(ModuleOp programs, pipelines::Variant &variant) {
-    return fitSearch(variant, searchLimit(job, memoryLimit), [&]() -> FailureOr<uint64_t> {
-      OwningOpRef<ModuleOp> trial = programs.clone();
-      FailureOr<RecomputeTrial> planned = failure();
-      if (succeeded(pipelines::inferLayouts(*trial, variant, job))) {
-        planned = planTrial(*trial, variant);
-      }
-      return failed(planned) ? FailureOr<uint64_t>() : planned->bytes;
-    });
-  }
-
-  // Decides the amount of rematerialization, by the memory plans of the programs, which have layouts.
-  LogicalResult chooseRecompute(ModuleOp programs, pipelines::Variant &variant) {
-    FailureOr<int64_t> moves = findLeastMoves(memoryLimit, [&](int64_t count) {
-      variant.recomputeMoves = count;
-      return planTrial(programs, variant);
-    });
-    variant.recomputeMoves = succeeded(moves) ? *moves : 0;
-    return success(succeeded(moves));
-  }
-
-  // Plans the memory of a copy of programs that have layouts.
-  FailureOr<RecomputeTrial> planTrial(ModuleOp programs, const pipelines::Variant &variant) {
-    OwningOpRef<ModuleOp> trial = programs.clone();
-    PassManager dist(&context), exec(&context);
-    pipelines::addOptimizerParallelPasses(dist, variant);
-    pipelines::addDistPasses(dist, variant);
-    pipelines::addLowerPasses(exec, variant);
-    if (failed(dist.run(*trial))) {
-      return failure();
-    }
-    RecomputeTrial planned;
-    if (auto moves = (*trial)->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr)) {
-      planned.moves = moves.getInt();
-    }
-    if (failed(exec.run(*trial))) {
-      return failure();
-    }
-    if (variant.pipeline) {
-      trial = pipelines::mergeStages(std::move(trial));
-    }
-    for (const lower::MemoryUse &use : countMemory(*trial, variant)) { // of a rank of the stage that takes most
-      planned.bytes = std::max(planned.bytes, use.bytes());
-    }
-    return planned;
+    return isExplained ? reportLayouts(programs, variant, *sync) : success();
   }
 
   // Collects the facts of one device's programs, and how much of each collective their order will hide.
-  LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant) {
+  LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant, const std::optional<SyncChoice> &sync) {
     layoutReport = report::makeLayoutReport(programs, modelName(programs));
+    if (sync) {
+      layoutReport->gradientSync = describeSync(*sync);
+    }
     if (meshes) {
       layoutReport->meshSearch = describeMeshes(*meshes, memoryLimit);
     }
@@ -463,6 +418,7 @@ private:
   std::unique_ptr<CodeTarget> target;
   int64_t memoryLimit;
   job::Job job;
+  TrialPlans trials;
   OwningOpRef<ModuleOp> module;
   pipelines::VariantList variantList;
   std::optional<report::LayoutReport> layoutReport; // of the default variant, when asked for

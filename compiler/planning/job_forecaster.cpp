@@ -8,6 +8,7 @@
 #include "compiler/frontend/weights/init_rules.h"
 #include "compiler/planning/fit_search.h"
 #include "compiler/planning/recompute_search.h"
+#include "compiler/planning/sync_search.h"
 
 using namespace mlir;
 
@@ -79,11 +80,27 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
   if (failed(pipelines::inferLayouts(*module, variant, job, /*verifies=*/false))) { // see forecast()
     return failure();
   }
+  FailureOr<Forecast> found = failure();
+  auto plan = [&]() -> FailureOr<SyncTrial> {
+    found = forecastRecomputed(*module, variant, job);
+    return failed(found) ? FailureOr<SyncTrial>() : SyncTrial{found->stepPs, found->memory.bytes()};
+  };
+  const LogicalResult planned = choosesGradientSync(job, input.memoryLimit)
+                                    ? success(succeeded(chooseGradientSync(*module, input.memoryLimit, plan)))
+                                    : success(succeeded(plan()));
+  return failed(planned) ? FailureOr<Forecast>() : found;
+}
+
+// Rematerializes as much as fits programs with layouts into the limit, where the job leaves it open.
+FailureOr<Forecast> JobForecaster::forecastRecomputed(ModuleOp programs, pipelines::Variant &variant, const job::Job &job) {
+  auto forecastCopy = [&] {
+    OwningOpRef<ModuleOp> copy = programs.clone();
+    return driver::forecast(*copy, variant, job);
+  };
   if (job.recompute() == job::Recompute::AUTO) {
     FailureOr<int64_t> moves = findLeastMoves(input.memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
       variant.recomputeMoves = count;
-      OwningOpRef<ModuleOp> trial = module->clone();
-      FailureOr<Forecast> found = driver::forecast(*trial, variant, job);
+      FailureOr<Forecast> found = forecastCopy();
       return failed(found) ? FailureOr<RecomputeTrial>() : RecomputeTrial{found->memory.bytes(), found->recomputeMoves};
     });
     if (failed(moves)) {
@@ -91,7 +108,7 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
     }
     variant.recomputeMoves = *moves;
   }
-  return driver::forecast(*module, variant, job);
+  return forecastCopy();
 }
 
 } // namespace ashlar::driver

@@ -31,6 +31,7 @@ public:
 
 private:
   mlir::FailureOr<Forecast> forecastSearched(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
+  mlir::FailureOr<Forecast> forecastRecomputed(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
   mlir::FailureOr<Forecast> forecastLayouts(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
 
   const Options &options;

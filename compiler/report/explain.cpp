@@ -59,6 +59,9 @@ private:
     if (report.search) {
       writeSearch(*report.search);
     }
+    if (report.gradientSync) {
+      writeStrategies("gradients", report.gradientSync->strategies, report.gradientSync->taken);
+    }
     if (hasStages) {
       return writeStages();
     }
@@ -76,23 +79,24 @@ private:
     }
   }
 
+  // One line each; `taken`: the number of one of them.
+  void writeStrategies(llvm::StringRef subject, llvm::ArrayRef<StrategyFact> strategies, size_t taken) {
+    for (auto [number, strategy] : llvm::enumerate(strategies)) {
+      line(number == 0 ? subject : "", formatv("{0}: {1} a step predicted, {2} on a device{3}", strategy.name, timeText(strategy.stepPs),
+                                               bytesText(strategy.bytes), number == taken ? "; taken" : "")
+                                           .str());
+    }
+  }
+
   void writeMeshSearch(const MeshSearchFact &search) {
     constexpr size_t kMostLines = 4;
-    for (auto [number, mesh] : llvm::enumerate(llvm::ArrayRef(search.meshes).take_front(kMostLines))) {
-      line(number == 0 ? "meshes" : "", formatv("{0}: {1} a step predicted, {2} on a device{3}", mesh.name, timeText(mesh.stepPs),
-                                                bytesText(mesh.bytes), number == 0 ? "; taken" : "")
-                                            .str());
-    }
+    writeStrategies("meshes", llvm::ArrayRef(search.meshes).take_front(kMostLines), 0);
     line("", formatv("of {0} that were looked at, {1} fit", search.count, search.meshes.size()).str() +
                  (search.left == 0 ? "" : formatv("; there was no time for {0} more (--search-seconds)", search.left).str()));
   }
 
   void writeSearch(const SearchFact &search) {
-    for (auto [number, strategy] : llvm::enumerate(search.strategies)) {
-      line(number == 0 ? "search" : "", formatv("{0}: {1} a step predicted, {2} on a device{3}", strategy.name, timeText(strategy.stepPs),
-                                                bytesText(strategy.bytes), number == search.taken ? "; taken" : "")
-                                            .str());
-    }
+    writeStrategies("search", search.strategies, search.taken);
     if (!search.hasSearched) {
       line("", "no layouts found by the search fit the memory"); // fit_search.h
       return writeParts(search);

@@ -143,11 +143,18 @@ struct MeshSearchFact {
   size_t left = 0;                  // for which there was no time
 };
 
+// When the gradients of micro-batches are reduced, where the compiler chose (job: gradient_sync: AUTO, docs/optimizer_parallel.md).
+struct GradientSyncFact {
+  std::vector<StrategyFact> strategies; // once a step, and in each micro-batch
+  size_t taken = 0;                     // the number of one of them
+};
+
 struct LayoutReport {
   std::string model;
   std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
   std::optional<SearchFact> search;                  // nothing: layouts were not searched
   std::optional<MeshSearchFact> meshSearch;          // nothing: the job has the mesh
+  std::optional<GradientSyncFact> gradientSync;      // nothing: the job, or memory alone, decided
   bool hasCosts = false;                             // whether times are based on known links; else a byte takes a nanosecond
   bool hasRates = false;                             // whether the rates of a device are known
   std::vector<ProgramFact> mains;                    // the training step, or the model; of a pipeline the programs of a step, by stage

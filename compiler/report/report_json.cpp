@@ -204,6 +204,12 @@ void writeReport(OStream &out, const LayoutReport &report) {
       writeSearchParts(out, *report.search);
     });
   }
+  if (report.gradientSync) {
+    out.attributeObject("gradient_sync", [&] {
+      writeStrategies("strategies", report.gradientSync->strategies);
+      out.attribute("taken", report.gradientSync->strategies[report.gradientSync->taken].name);
+    });
+  }
   out.attribute("costs_known", report.hasCosts);
   out.attribute("rates_known", report.hasRates);
   if (!report.memory.parts.empty()) {

@@ -59,3 +59,32 @@ for name in momentum nesterov adam adamw lamb; do
   ! diff -r sgd.0.1 $name.0.1 > /dev/null || fail "$name gives the parameters of sgd"
 done
 ! diff -r momentum.0.1 nesterov.0.1 > /dev/null || fail "nesterov gives the parameters of momentum"
+
+# With micro-batches the sums of gradients are whole where a device has the memory, and the step is faster; one byte less, and they are split.
+"$tools/ashlar-zoo" mlp --layers 6 --width 256 -o deep.onnx
+for level in 2 3; do
+  { sed '/^optimizer_parallel/d; /^deterministic/d; s/global_batch: .*/global_batch: 32/' "$jobs/mlp_zero1.txtpb"
+    echo "optimizer_parallel { level: $level } accumulate: 4 machine { intra_host { bandwidth_gb_per_s: 0.1 } }"; } > sync.txtpb
+  { cat sync.txtpb; echo 'gradient_sync: STEP'; } > step.txtpb
+  "$tools/ashlarc" deep.onnx --job step.txtpb --mesh dp=4 --report step.json
+  bytes=$(python3 -c 'import json; print(json.load(open("step.json"))["memory"]["bytes"])')
+  for less in 0 1; do
+    "$tools/ashlarc" deep.onnx --job sync.txtpb --mesh dp=4 --memory $((bytes - less))B --report sync.json --explain > explain.log
+    python3 - $less << 'PYTHON' || fail "level $level, $less bytes less than gradients that are reduced once need: not what fits"
+import json, sys
+found, step = (json.load(open(f"{name}.json")) for name in ("sync", "step"))
+once, each = found["gradient_sync"]["strategies"]
+assert once["bytes"] == step["memory"]["bytes"] > each["bytes"] and once["step_ns"] < each["step_ns"], (once, each)
+taken = (once, each)[int(sys.argv[1])]
+assert (found["gradient_sync"]["taken"], found["memory"]["bytes"]) == (taken["name"], taken["bytes"]), found["gradient_sync"]
+PYTHON
+    grep -A1 '^gradients  *reduced once a step: ' explain.log | grep -q "^  *reduced in each micro-batch: " || fail "level $level: --explain does not compare"
+  done
+  "$tools/ashlarc" plan deep.onnx --job sync.txtpb --mesh dp=4 --json unlimited.json > plan.log
+  "$tools/ashlarc" plan deep.onnx --job sync.txtpb --mesh dp=4 --memory 1GB --json limited.json > plan.log
+  python3 - << 'PYTHON' || fail "level $level: ashlarc plan does not choose as ashlarc does"
+import json
+limited, unlimited = (json.load(open(f"{name}.json"))["meshes"][0]["step_ns"] for name in ("limited", "unlimited"))
+assert limited < unlimited, (limited, unlimited)
+PYTHON
+done

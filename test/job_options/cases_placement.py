@@ -448,6 +448,16 @@ def gradient_sync(bench):
         sums = [v["bytes"] for v in bench.report(job(text, level))["variables"] if v["name"] == "w.gradient"]
         expect(sums, [of_sum], f"{text}, level {level}: bytes of the sum")
         expect(bench.train(job(text, level), ranks=2).losses, losses, f"{text}, level {level}: losses")
+    # AUTO within the memory of a device: once a step where that is faster by the job's machine, and keeps the limit.
+    slow = "machine { intra_host { bandwidth_gb_per_s: 0.001 } }"
+    for level in (2, 3):
+        used = {sync: bench.report(job(f"{slow} gradient_sync: {sync}", level))["memory"]["bytes"] for sync in ("STEP", "MICRO_BATCH")}
+        options = ("--memory", f"{used['STEP']}B")
+        found = bench.report(job(slow, level), *options)
+        expect(found["gradient_sync"]["taken"], "reduced once a step", f"level {level}")
+        expect([each["bytes"] for each in found["gradient_sync"]["strategies"]], [used["STEP"], used["MICRO_BATCH"]], f"level {level}: bytes of both")
+        expect([v["bytes"] for v in found["variables"] if v["name"] == "w.gradient"], [1024], f"level {level}: bytes of the sum")
+        expect(bench.train(job(slow, level), ranks=2, compile_options=options).losses, losses, f"level {level}: losses")
     # A rule that shards the parameter over the axis of the batch: its terms are larger than its part, and smaller than the batch.
     many = 256
     xs = [(3 * i) % 11 - 4 for i in range(2 * many * rows)]

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// See trial_plans.h.
+
+#include "compiler/driver/trial_plans.h"
+
+#include "compiler/driver/planned_stages.h"
+#include "compiler/planning/fit_search.h"
+#include "compiler/planning/forecast.h"
+#include "dialects/dist/recompute_rules.h"
+#include "passes/lower/memory/memory_use.h"
+
+using namespace mlir;
+
+namespace ashlar::driver {
+
+LogicalResult TrialPlans::fitSearch(ModuleOp programs, pipelines::Variant &variant) const {
+  const int64_t limit = searchLimit(job, memoryLimit);
+  if (!variant.search || limit == 0) {
+    return success();
+  }
+  return driver::fitSearch(variant, limit, [&]() -> FailureOr<uint64_t> {
+    OwningOpRef<ModuleOp> trial = programs.clone();
+    FailureOr<RecomputeTrial> planned = failure();
+    if (succeeded(pipelines::inferLayouts(*trial, variant, job))) {
+      planned = plan(*trial, variant);
+    }
+    return failed(planned) ? FailureOr<uint64_t>() : planned->bytes;
+  });
+}
+
+FailureOr<std::optional<SyncChoice>> TrialPlans::chooseSync(ModuleOp programs, pipelines::Variant &variant) const {
+  if (!choosesGradientSync(job, memoryLimit)) {
+    return std::optional<SyncChoice>();
+  }
+  FailureOr<SyncChoice> choice = chooseGradientSync(programs, memoryLimit, [&]() -> FailureOr<SyncTrial> {
+    OwningOpRef<ModuleOp> timed = programs.clone();
+    if (failed(chooseRecompute(programs, variant))) {
+      return failure();
+    }
+    FailureOr<RecomputeTrial> planned = plan(programs, variant);
+    FailureOr<Forecast> predicted = forecast(*timed, variant, job);
+    return failed(planned) || failed(predicted) ? FailureOr<SyncTrial>() : SyncTrial{predicted->stepPs, planned->bytes};
+  });
+  return failed(choice) ? FailureOr<std::optional<SyncChoice>>() : std::optional<SyncChoice>(*choice);
+}
+
+LogicalResult TrialPlans::chooseRecompute(ModuleOp programs, pipelines::Variant &variant) const {
+  if (job.recompute() != job::Recompute::AUTO) {
+    return success();
+  }
+  FailureOr<int64_t> moves = findLeastMoves(memoryLimit, [&](int64_t count) {
+    variant.recomputeMoves = count;
+    return plan(programs, variant);
+  });
+  variant.recomputeMoves = succeeded(moves) ? *moves : 0;
+  return success(succeeded(moves));
+}
+
+// Plans the memory of a copy of programs that have layouts.
+FailureOr<RecomputeTrial> TrialPlans::plan(ModuleOp programs, const pipelines::Variant &variant) const {
+  OwningOpRef<ModuleOp> trial = programs.clone();
+  PassManager dist(programs.getContext()), exec(programs.getContext());
+  pipelines::addOptimizerParallelPasses(dist, variant);
+  pipelines::addDistPasses(dist, variant);
+  pipelines::addLowerPasses(exec, variant);
+  if (failed(dist.run(*trial))) {
+    return failure();
+  }
+  RecomputeTrial planned;
+  if (auto moves = (*trial)->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr)) {
+    planned.moves = moves.getInt();
+  }
+  if (failed(exec.run(*trial))) {
+    return failure();
+  }
+  if (variant.pipeline) {
+    trial = pipelines::mergeStages(std::move(trial));
+  }
+  for (const lower::MemoryUse &use : countMemory(*trial, variant)) { // of a rank of the stage that takes most
+    planned.bytes = std::max(planned.bytes, use.bytes());
+  }
+  return planned;
+}
+
+} // namespace ashlar::driver

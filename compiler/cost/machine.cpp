@@ -28,33 +28,70 @@ Machine cores() {
   return {INT64_MAX, kSharedMemory, kNetwork, {/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000}};
 }
 
-// GPUs by their data sheets (NVIDIA A100, H100 and H200 Tensor Core GPU, SXM), and hosts by theirs (NVIDIA DGX A100, H100 and H200, 8 GPUs
-// each); nothing is measured. Rates: TFLOP/s of f32 on CUDA cores, of bf16 and f16 on dense tensor cores, and TB/s of the memory. Links
-// within a host: one direction of NVLink, half of the sheet's figure for both; between hosts: the one network adapter of each GPU.
-// Latencies are not in data sheets: 4 us a message makes the smallest all-reduce of 2 devices 8 us, the base latency in NCCL's own tuning
-// model; 10 us between hosts are assumed. Launches and rates by shape are in no data sheet.
-Machine gpus(int64_t nvlinkBytesPerUs, int64_t adapterBytesPerUs, dist::DeviceRates device) {
-  constexpr int64_t kNvlinkNs = 4000, kAdapterNs = 10000, kGpusOfHost = 8;
-  return {kGpusOfHost,
-          {kNvlinkNs, nvlinkBytesPerUs, /*movesBeside=*/true},
-          {kAdapterNs, adapterBytesPerUs, /*movesBeside=*/true},
-          std::move(device)};
+constexpr int64_t kPerUsOfTera = 1000000; // 1e12 a second are 1e6 a microsecond
+
+// Hosts of 8 GPUs (NVIDIA DGX A100, H100 and H200), an adapter each. Rates and costs are such that these formulas (docs/machine.md) come
+// closest to published measurements: bandwidths are those that nccl-tests calls busbw.
+//
+// Launch: in a CUDA graph an addition of 1024 numbers takes 1.1 to 1.3 us (PyTorch's issue 161104), a small product of cuBLAS 5 us (XLA's
+// table below); 2 us lie between.
+//
+// Between hosts: of a 400 Gb/s adapter 46 to 49 GB/s arrive (NCCL's maintainers, nccl-tests 290 and 319), of a 200 Gb/s one 24 (nccl 1048).
+// Latencies by NCCL's own model, one rank a host (src/graph/tuning.cc): 8 us a message of an all-reduce, 11 of a gather or scatter; 12 us
+// of another message are assumed.
+Machine gpus(dist::Link withinHost, int64_t adapterBytesPerUs, dist::DeviceRates device) {
+  constexpr int64_t kGpusOfHost = 8, kLaunchNs = 2000;
+  dist::Link betweenHosts{/*latencyNs=*/12000, adapterBytesPerUs, /*movesBeside=*/true};
+  betweenHosts.set(CollectiveKind::AllReduce, {8000, adapterBytesPerUs});
+  betweenHosts.set(CollectiveKind::AllGather, {11000, adapterBytesPerUs});
+  betweenHosts.set(CollectiveKind::ReduceScatter, {11000, adapterBytesPerUs});
+  withinHost.movesBeside = true;
+  device.launchNs = kLaunchNs;
+  return {kGpusOfHost, withinHost, betweenHosts, std::move(device)};
 }
 
-// A100 80 GB: 19.5, 312 and 2.039; NVLink 600 GB/s both ways, 200 Gb/s adapters.
+// An entry of a table: TFLOP/s of f32 on CUDA cores, and of bf16 and f16 on tensor cores.
+dist::ShapeRate teraRate(int64_t from, double f32, double narrow) {
+  return {from, std::llround(f32 * kPerUsOfTera), std::llround(narrow * kPerUsOfTera)};
+}
+
+// A100 SXM 80 GB. Additions: the data sheet's 19.5 TFLOP/s. Memory: 1.66 TB/s of a matrix scaled, 1.78 of one read. Products: f32 as
+// KernelBench measured, bf16 265 TFLOP/s of large ones (torch-performance-test-data; 271 in ml-engineering's search for the fastest size);
+// the bf16 classes below 4096 are the H100's shares of its largest: none were found measured. Within a host: an all-reduce of 8 as measured
+// (ml-engineering); the other kinds have its rate, and the H100's latencies.
 Machine a100() {
-  return gpus(300000, 25000, {/*flopsPerUs=*/19500000, /*narrowFlopsPerUs=*/312000000, /*bytesPerUs=*/2039000});
+  dist::Link nvlink{/*latencyNs=*/15000, /*bytesPerUs=*/204000};
+  nvlink.set(CollectiveKind::AllReduce, {9300, 204000});
+  nvlink.set(CollectiveKind::AllGather, {8000, 204000});
+  nvlink.set(CollectiveKind::ReduceScatter, {9100, 204000});
+  nvlink.set(CollectiveKind::AllToAll, {4300, 204000});
+  return gpus(nvlink, 24000,
+              {/*flopsPerUs=*/19500000, /*narrowFlopsPerUs=*/265000000, /*bytesPerUs=*/1700000, /*launchNs=*/0,
+               {teraRate(1, 10.7, 96), teraRate(32, 13.5, 96), teraRate(512, 16, 162), teraRate(1024, 16, 225), teraRate(2048, 17.3, 255),
+                teraRate(4096, 18.5, 265)}});
 }
 
-// H100: 67, 989 and 3.35; NVLink 900 GB/s both ways, 400 Gb/s adapters.
+// H100 SXM. Additions: the data sheet's 67 TFLOP/s. Memory: copies reach 3.0 TB/s. Products: f32 as KernelBench measured; bf16 fitted to
+// the 375 products of 256 to 4096 in XLA's table for sm_90 (matmul_interpolator_data.h), and 798 TFLOP/s of 8192^3, as we measured; what is
+// smaller is bound by memory. Within a host: fitted to XLA's table for collectives of 8 (collective_interpolator_data.h).
 Machine h100() {
-  return gpus(450000, 50000, {/*flopsPerUs=*/67000000, /*narrowFlopsPerUs=*/989000000, /*bytesPerUs=*/3350000});
+  dist::Link nvlink{/*latencyNs=*/15600, /*bytesPerUs=*/214000};
+  nvlink.set(CollectiveKind::AllReduce, {6000, 361000});
+  nvlink.set(CollectiveKind::AllGather, {8000, 319000});
+  nvlink.set(CollectiveKind::ReduceScatter, {9100, 312000});
+  nvlink.set(CollectiveKind::AllToAll, {4300, 318000});
+  return gpus(nvlink, 48000,
+              {/*flopsPerUs=*/67000000, /*narrowFlopsPerUs=*/798000000, /*bytesPerUs=*/3000000, /*launchNs=*/0,
+               {teraRate(1, 26.5, 290), teraRate(64, 34, 290), teraRate(256, 50, 290), teraRate(512, 51, 488), teraRate(1024, 51, 677),
+                teraRate(2048, 52, 767), teraRate(4096, 52, 798)}});
 }
 
-// H200: as the H100, with 4.8 TB/s.
+// H200 SXM: the H100's arithmetic (its largest products reach 769 to 798 TFLOP/s), copies at 4.3 TB/s, and an all-reduce of 8 as measured
+// (ml-engineering).
 Machine h200() {
   Machine machine = h100();
-  machine.device.bytesPerUs = 4800000;
+  machine.device.bytesPerUs = 4300000;
+  machine.intraHost.set(CollectiveKind::AllReduce, {6900, 444000});
   return machine;
 }
 
@@ -100,6 +137,10 @@ dist::DeviceRates ratesOf(const job::Machine::Device &device, dist::DeviceRates 
   auto set = [](int64_t &rate, bool isGiven, double giga) { rate = isGiven ? perUs(giga) : rate; };
   set(fallback.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
   set(fallback.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
+  for (dist::ShapeRate &rate : fallback.products) { // a preset's, until the job gives its own
+    set(rate.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
+    set(rate.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
+  }
   set(fallback.bytesPerUs, device.has_memory_gb_per_s(), device.memory_gb_per_s());
   if (device.has_launch_us()) {
     fallback.launchNs = std::llround(device.launch_us() * kNsPerUs);
@@ -144,6 +185,11 @@ dist::Link linkOf(const job::Machine::LinkClass &given, dist::Link link) {
   link.latencyNs = plain.latencyNs;
   link.bytesPerUs = plain.bytesPerUs;
   link.movesBeside = given.has_moves_beside() ? given.moves_beside() : link.movesBeside;
+  for (CollectiveKind kind : dist::kSendingKinds) { // a preset's, until the job gives its own
+    if (link.own[static_cast<size_t>(kind)]) {
+      link.set(kind, messageCostOf(given, link.of(kind)));
+    }
+  }
   for (const job::Machine::CollectiveRate &rate : given.collectives()) {
     link.set(kindOf(rate.kind()), messageCostOf(rate, plain));
   }

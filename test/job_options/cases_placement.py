@@ -174,10 +174,10 @@ def preset(bench):
         links = re.search(r"bytes_per_us = \[(\d+), (\d+)\]", dist).groups()
         return tuple(int(number) for number in (*device, *links))
     # Axis a is between hosts of 8, b within one.
-    expect(machine("preset: A100"), (19500000, 312000000, 2039000, 25000, 300000), "A100")
-    expect(machine("preset: H100"), (67000000, 989000000, 3350000, 50000, 450000), "H100")
-    expect(machine("preset: H200"), (67000000, 989000000, 4800000, 50000, 450000), "H200")
-    expect(machine("preset: A100 ranks_per_host: 16 device { memory_gb_per_s: 7 }"), (19500000, 312000000, 7000, 300000, 300000), "with fields of its own")
+    expect(machine("preset: A100"), (19500000, 265000000, 1700000, 24000, 204000), "A100")
+    expect(machine("preset: H100"), (67000000, 798000000, 3000000, 48000, 214000), "H100")
+    expect(machine("preset: H200"), (67000000, 798000000, 4300000, 48000, 214000), "H200")
+    expect(machine("preset: A100 ranks_per_host: 16 device { memory_gb_per_s: 7 }"), (19500000, 265000000, 7000, 204000, 204000), "with fields of its own")
 
 
 @case("machine.device.gflop_per_s", "machine.device.narrow_gflop_per_s", "machine.device.memory_gb_per_s")
@@ -190,7 +190,7 @@ def device(bench):
         return tuple(int(x) for x in re.search(r"flops_per_us = (\d+), narrow_flops_per_us = (\d+), bytes_per_us = (\d+)", dist).groups())
     two = mesh(("a", 2))
     expect(rates(two), (83000, 83000, 20000), "one core")
-    expect(rates("", "--target", "cuda"), (67000000, 989000000, 3350000), "an H100, without a mesh")
+    expect(rates("", "--target", "cuda"), (67000000, 798000000, 3000000), "an H100, without a mesh")
     expect(rates(two + "machine { device { gflop_per_s: 0.5 narrow_gflop_per_s: 4 memory_gb_per_s: 2 } }"), (500, 4000, 2000), "given")
     expect(rates("machine { device { memory_gb_per_s: 7 } }"), (83000, 83000, 7000), "one given")
     # Only arithmetic takes time, at 1 and at 2 operations a microsecond.

@@ -22,6 +22,12 @@ std::string classes(int64_t ranksPerHost, llvm::ArrayRef<int64_t> sizes, llvm::A
   return text;
 }
 
+cost::Machine preset(job::Machine::Preset name) {
+  job::Job job;
+  job.mutable_machine()->set_preset(name);
+  return cost::machineOf(job, exec::Target::Cuda);
+}
+
 } // namespace
 
 TEST_CASE("cost: an axis whose groups leave a host goes over the network", "[cost]") {
@@ -126,35 +132,62 @@ TEST_CASE("cost: launches, rates by shape and kinds of collectives of a job", "[
   CHECK(kinds.size() == std::size(dist::kSendingKinds));
 }
 
-// From the data sheets: TFLOP/s, GB/s.
-TEST_CASE("cost: presets of GPU clusters, and what a job says beside them", "[cost]") {
-  auto of = [](job::Machine::Preset preset, int ranksPerHost) {
-    job::Job job;
-    job.mutable_machine()->set_preset(preset);
-    if (ranksPerHost != 0) {
-      job.mutable_machine()->set_ranks_per_host(ranksPerHost);
-      job.mutable_machine()->mutable_device()->set_memory_gb_per_s(1);
-    }
-    return cost::machineOf(job, exec::Target::Cuda);
-  };
-  cost::Machine a100 = of(job::Machine::A100, 0), h100 = of(job::Machine::H100, 0), h200 = of(job::Machine::H200, 0);
+// From the sources that machine.cpp names: TFLOP/s, GB/s.
+TEST_CASE("cost: presets of GPU clusters", "[cost]") {
+  cost::Machine a100 = preset(job::Machine::A100), h100 = preset(job::Machine::H100), h200 = preset(job::Machine::H200);
   CHECK(a100.ranksPerHost == 8);
   CHECK(a100.device.flopsPerUs == 19'500'000);
-  CHECK(a100.device.narrowFlopsPerUs == 312'000'000);
-  CHECK(a100.device.bytesPerUs == 2'039'000);
-  CHECK(a100.intraHost.bytesPerUs == 300'000);
-  CHECK(a100.interHost.bytesPerUs == 25'000);
+  CHECK(a100.device.narrowFlopsPerUs == 265'000'000);
+  CHECK(a100.device.bytesPerUs == 1'700'000);
+  CHECK(a100.interHost.bytesPerUs == 24'000);
   CHECK(h100.device.flopsPerUs == 67'000'000);
-  CHECK(h100.intraHost.bytesPerUs == 450'000);
-  CHECK(h100.interHost.bytesPerUs == 50'000);
-  CHECK(h100.device.bytesPerUs == 3'350'000);
-  CHECK(h200.device.bytesPerUs == 4'800'000);
-  CHECK(h200.device.narrowFlopsPerUs == 989'000'000);
-  CHECK(h200.intraHost == h100.intraHost);
-  cost::Machine own = of(job::Machine::H200, 4);
+  CHECK(h100.device.launchNs == 2000);
+  CHECK((h100.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{6000, 361'000}));
+  CHECK((h100.interHost.of(CollectiveKind::AllGather) == dist::MessageCost{11000, 48'000}));
+  CHECK(h100.device.bytesPerUs == 3'000'000);
+  CHECK(h200.device.bytesPerUs == 4'300'000);
+  CHECK(h200.device.narrowFlopsPerUs == 798'000'000);
+  CHECK((h200.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{6900, 444'000}));
+  CHECK(h200.intraHost.of(CollectiveKind::AllGather) == h100.intraHost.of(CollectiveKind::AllGather));
+}
+
+TEST_CASE("cost: on a GPU larger products are no slower, and none is faster than large ones", "[cost]") {
+  for (job::Machine::Preset each : {job::Machine::A100, job::Machine::H100, job::Machine::H200}) {
+    const dist::DeviceRates device = preset(each).device;
+    REQUIRE(!device.products.empty());
+    CHECK(device.products.front().from == 1);
+    CHECK(device.products.back().narrowFlopsPerUs == device.narrowFlopsPerUs);
+    for (auto [smaller, larger] : llvm::zip(device.products, llvm::drop_begin(device.products))) {
+      CHECK(smaller.from < larger.from);
+      CHECK(smaller.flopsPerUs <= larger.flopsPerUs);
+      CHECK(smaller.narrowFlopsPerUs <= larger.narrowFlopsPerUs);
+      CHECK(larger.flopsPerUs <= device.flopsPerUs);
+    }
+  }
+}
+
+TEST_CASE("cost: what a job says takes the place of a preset's tables and kinds", "[cost]") {
+  job::Job job;
+  job::Machine &given = *job.mutable_machine();
+  given.set_preset(job::Machine::H200);
+  given.set_ranks_per_host(4);
+  given.mutable_device()->set_memory_gb_per_s(1);
+  given.mutable_device()->set_narrow_gflop_per_s(400'000);
+  given.mutable_intra_host()->set_bandwidth_gb_per_s(100);
+  job::Machine::CollectiveRate &gather = *given.mutable_intra_host()->add_collectives();
+  gather.set_kind(job::Machine::CollectiveRate::ALL_GATHER);
+  gather.set_latency_us(1);
+  const cost::Machine own = cost::machineOf(job, exec::Target::Cuda), h200 = preset(job::Machine::H200);
   CHECK(own.ranksPerHost == 4);
   CHECK(own.device.bytesPerUs == 1000);
-  CHECK(own.device.narrowFlopsPerUs == 989'000'000);
+  CHECK(own.device.narrowFlopsPerUs == 400'000'000);
+  CHECK(own.device.products.front().narrowFlopsPerUs == 400'000'000);
+  CHECK(own.device.products.front().flopsPerUs == h200.device.products.front().flopsPerUs);
+  CHECK((own.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{6900, 100'000}));
+  CHECK((own.intraHost.of(CollectiveKind::AllGather) == dist::MessageCost{1000, 100'000}));
+  CHECK(own.interHost == h200.interHost);
+  given.mutable_device()->add_products()->set_gflop_per_s(5);
+  CHECK(cost::machineOf(job, exec::Target::Cuda).device.products.size() == 1);
 }
 
 TEST_CASE("cost: the links of GPUs are those of the target cuda", "[cost]") {

@@ -25,7 +25,8 @@ constexpr dist::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*movesBe
 // Products of bf16 and f16 are computed in f32. Other figures (launches, rates by shape, costs of single kinds of collectives) are measured
 // (ashlarc --calibrate), not assumed.
 Machine cores() {
-  return {INT64_MAX, kSharedMemory, kNetwork, {/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000}};
+  return {
+      INT64_MAX, /*adaptersPerHost=*/1, kSharedMemory, kNetwork, {/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000}};
 }
 
 constexpr int64_t kPerUsOfTera = 1000000; // 1e12 a second are 1e6 a microsecond
@@ -47,7 +48,7 @@ Machine gpus(dist::Link withinHost, int64_t adapterBytesPerUs, dist::DeviceRates
   betweenHosts.set(CollectiveKind::ReduceScatter, {11000, adapterBytesPerUs});
   withinHost.movesBeside = true;
   device.launchNs = kLaunchNs;
-  return {kGpusOfHost, withinHost, betweenHosts, std::move(device)};
+  return {kGpusOfHost, kGpusOfHost, withinHost, betweenHosts, std::move(device)};
 }
 
 // An entry of a table: TFLOP/s of f32 on CUDA cores, and of bf16 and f16 on tensor cores.
@@ -66,7 +67,10 @@ Machine a100() {
   nvlink.set(CollectiveKind::ReduceScatter, {9100, 204000});
   nvlink.set(CollectiveKind::AllToAll, {4300, 204000});
   return gpus(nvlink, 24000,
-              {/*flopsPerUs=*/19500000, /*narrowFlopsPerUs=*/265000000, /*bytesPerUs=*/1700000, /*launchNs=*/0,
+              {/*flopsPerUs=*/19500000,
+               /*narrowFlopsPerUs=*/265000000,
+               /*bytesPerUs=*/1700000,
+               /*launchNs=*/0,
                {teraRate(1, 10.7, 96), teraRate(32, 13.5, 96), teraRate(512, 16, 162), teraRate(1024, 16, 225), teraRate(2048, 17.3, 255),
                 teraRate(4096, 18.5, 265)}});
 }
@@ -81,7 +85,10 @@ Machine h100() {
   nvlink.set(CollectiveKind::ReduceScatter, {9100, 312000});
   nvlink.set(CollectiveKind::AllToAll, {4300, 318000});
   return gpus(nvlink, 48000,
-              {/*flopsPerUs=*/67000000, /*narrowFlopsPerUs=*/798000000, /*bytesPerUs=*/3000000, /*launchNs=*/0,
+              {/*flopsPerUs=*/67000000,
+               /*narrowFlopsPerUs=*/798000000,
+               /*bytesPerUs=*/3000000,
+               /*launchNs=*/0,
                {teraRate(1, 26.5, 290), teraRate(64, 34, 290), teraRate(256, 50, 290), teraRate(512, 51, 488), teraRate(1024, 51, 677),
                 teraRate(2048, 52, 767), teraRate(4096, 52, 798)}});
 }
@@ -202,31 +209,16 @@ Machine machineOf(const job::Job &job, exec::Target target) {
   const job::Machine &given = job.machine();
   Machine machine = defaultOf(given, target);
   machine.ranksPerHost = given.has_ranks_per_host() ? given.ranks_per_host() : machine.ranksPerHost;
+  machine.adaptersPerHost = given.has_adapters_per_host() ? given.adapters_per_host() : machine.adaptersPerHost;
   machine.intraHost = linkOf(given.intra_host(), machine.intraHost);
   machine.interHost = linkOf(given.inter_host(), machine.interHost);
   machine.device = ratesOf(given.device(), machine.device);
   return machine;
 }
 
-llvm::SmallVector<dist::Link> axisLinks(const Machine &machine, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds,
-                                        int64_t devicesPerProcess) {
-  int64_t devices = 1;
-  for (int64_t size : axisSizes) {
-    devices *= size;
-  }
-  auto hostOf = [&](int64_t device) { return (deviceIds.empty() ? device / devicesPerProcess : deviceIds[device]) / machine.ranksPerHost; };
-  llvm::SmallVector<dist::Link> links;
-  int64_t stride = devices;
-  for (int64_t size : axisSizes) {
-    stride /= size;
-    bool leaves = false;
-    for (int64_t device = 0; device < devices; ++device) {
-      int64_t first = device - device / stride % size * stride; // of the group
-      leaves |= hostOf(device) != hostOf(first);
-    }
-    links.push_back(leaves ? machine.interHost : machine.intraHost);
-  }
-  return links;
+dist::HostsAttr hostsOf(mlir::MLIRContext *context, const Machine &machine, int64_t devicesPerRank) {
+  return dist::HostsAttr::get(context, machine.ranksPerHost, machine.adaptersPerHost, devicesPerRank,
+                              dist::costsOf(context, {machine.intraHost, machine.interHost}));
 }
 
 dist::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to) {

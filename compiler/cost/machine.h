@@ -12,21 +12,18 @@
 
 namespace ashlar::cost {
 
-// Ranks r with equal r / ranksPerHost share a host.
+// Ranks r with equal r / ranksPerHost share a host, and its adapters.
 struct Machine {
-  int64_t ranksPerHost = INT64_MAX;
-  dist::Link intraHost, interHost;
-  dist::DeviceRates device; // of a rank
+  int64_t ranksPerHost = INT64_MAX, adaptersPerHost = 1;
+  dist::Link intraHost, interHost; // the latter of an adapter
+  dist::DeviceRates device;        // of a rank
 };
 
 // Returns the machine that a checked job describes; defaults are the target's.
 Machine machineOf(const job::Job &job, exec::Target target = exec::Target::Cpu);
 
-// Returns the link of each axis of a mesh: that between hosts when a group over the axis has devices on two. `deviceIds`: the rank of each
-// device, row-major; none: a rank plays `devicesPerProcess` devices in turn.
-//   mesh 2 x 4 with 4 ranks a host  ->  {between hosts, within a host}
-llvm::SmallVector<dist::Link> axisLinks(const Machine &machine, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds,
-                                        int64_t devicesPerProcess);
+// Returns the hosts of a mesh on the machine, of which each rank plays `devicesPerRank` devices.
+dist::HostsAttr hostsOf(mlir::MLIRContext *context, const Machine &machine, int64_t devicesPerRank);
 
 // Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same
 // place in the other stage: that between hosts when any two of these are on two hosts.

@@ -288,7 +288,9 @@ void attachMachine(ModuleOp module, const Variant &variant, const job::Job &job)
   if (!variant.deviceIds.empty()) {
     op.setDeviceIds(variant.deviceIds);
   }
-  op.setCostsAttr(dist::costsOf(context, cost::axisLinks(machine, sizes, variant.deviceIds, variant.devicesPerProcess)));
+  dist::HostsAttr hosts = cost::hostsOf(context, machine, variant.devicesPerProcess);
+  op.setHostsAttr(hosts);
+  op.setCostsAttr(dist::costsOf(context, dist::hostLinks(hosts, sizes, variant.deviceIds)));
 }
 
 void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {

@@ -247,6 +247,20 @@ LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
   return success();
 }
 
+LogicalResult HostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t ranksPerHost, int64_t adapters,
+                                int64_t devicesPerRank, CostsAttr links) {
+  for (auto [number, what] :
+       {std::pair(ranksPerHost, "ranks"), std::pair(adapters, "adapters"), std::pair(devicesPerRank, "devices a rank")}) {
+    if (number < 1) { // C1
+      return emitError() << "hosts have " << number << " " << what << ", which is not positive";
+    }
+  }
+  if (links.getLatencyNs().size() != 2) { // C2
+    return emitError() << "hosts have " << links.getLatencyNs().size() << " links, not one within a host and one between hosts";
+  }
+  return success();
+}
+
 LogicalResult RateAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t from, int64_t flopsPerUs, int64_t narrowFlopsPerUs) {
   if (from < 1) { // C1
     return emitError() << "rate is from size " << from << " on, which is not positive";

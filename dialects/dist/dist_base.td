@@ -289,6 +289,23 @@ def Dist_CostsAttr : Dist_Attr<"Costs", "costs"> {
   let genVerifyDecl = 1;
 }
 
+def Dist_HostsAttr : Dist_Attr<"Hosts", "hosts"> {
+  let summary = "The hosts of the devices, from which the costs of any mesh of them follow";
+  let description = [{
+    Device p of a mesh, row-major, is in rank p / `devices_per_rank`, or in the rank that `device_ids` of `dist.mesh` says; rank r is on host
+    r / `ranks_per_host`. `links` has two entries: the link within a host, and one adapter between hosts. A host has `adapters` of them, which
+    its ranks share: k ranks of it in one group have k * `adapters` / `ranks_per_host`, at least one.
+
+        #dist.hosts<ranks_per_host = 8, adapters = 8, devices_per_rank = 1,
+                    links = <latency_ns = [15600, 12000], bytes_per_us = [214000, 48000], beside = [0, 1]>>
+
+    **Constraints:** (C1) numbers >= 1; (C2) `links` has two entries.
+  }];
+  let parameters = (ins "int64_t":$ranks_per_host, "int64_t":$adapters, "int64_t":$devices_per_rank, "CostsAttr":$links);
+  let assemblyFormat = "`<` struct(params) `>`";
+  let genVerifyDecl = 1;
+}
+
 def Dist_RateAttr : Dist_Attr<"Rate", "rate"> {
   let summary = "The rate of library calls from some size on, in operations a microsecond";
   let description = [{

@@ -17,15 +17,16 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol]> {
                                                 device_ids = array<i64: 0, 2, 1, 3>}
 
     A device is a point of the mesh, everywhere in the compiler. `device_ids` is the rank of each point, row-major; without it rank r is
-    point r. Without `costs` all links are equal and a message costs nothing but its bytes.
+    point r. Without `costs` all links are equal and a message costs nothing but its bytes. `hosts` is where `costs` come from: where an axis is
+    cut, the costs of its parts follow from it, and without it a part has the costs of its axis.
 
     **Constraints:** (C1) one mesh a module; (C2) `device_ids` holds every number from 0 to the number of devices - 1 once; (C3) `costs` has
     one entry an axis.
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, Dist_MeshAttr:$mesh, OptionalAttr<DenseI64ArrayAttr>:$device_ids,
-                       OptionalAttr<Dist_CostsAttr>:$costs);
+                       OptionalAttr<Dist_CostsAttr>:$costs, OptionalAttr<Dist_HostsAttr>:$hosts);
   let builders = [OpBuilder<(ins "::llvm::StringRef":$name, "::ashlar::dist::MeshAttr":$mesh), [{
-    build($_builder, $_state, name, mesh, /*device_ids=*/nullptr, /*costs=*/nullptr);
+    build($_builder, $_state, name, mesh, /*device_ids=*/nullptr, /*costs=*/nullptr, /*hosts=*/nullptr);
   }]>];
   let assemblyFormat = "$sym_name $mesh attr-dict";
   let hasVerifier = 1;

@@ -8,6 +8,9 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <numeric>
+#include <set>
+
 using namespace mlir;
 
 namespace ashlar::dist {
@@ -44,6 +47,34 @@ Link linkOf(CollectiveOpInterface op) {
 const ShapeRate &rateOf(ArrayRef<ShapeRate> table, int64_t size) {
   const ShapeRate *above = llvm::upper_bound(table, size, [](int64_t size, const ShapeRate &rate) { return size < rate.from; });
   return above == table.begin() ? *above : *std::prev(above);
+}
+
+// Returns the links that costsOf wrote.
+SmallVector<Link> readLinks(CostsAttr costs) {
+  SmallVector<Link> links(costs.getLatencyNs().size());
+  for (auto [link, latency, rate] : llvm::zip_equal(links, costs.getLatencyNs(), costs.getBytesPerUs())) {
+    link.latencyNs = latency;
+    link.bytesPerUs = rate;
+  }
+  for (KindCostsAttr kind : costs.getKinds()) {
+    for (auto [link, latency, rate] : llvm::zip_equal(links, kind.getLatencyNs(), kind.getBytesPerUs())) {
+      link.set(kind.getKind(), {latency, rate});
+    }
+  }
+  llvm::for_each(costs.getBeside(), [&](int64_t axis) { links[axis].movesBeside = true; });
+  return links;
+}
+
+// Returns the link between hosts for groups that have `adapters` on each.
+Link withAdapters(Link link, const Link &within, int64_t adapters) {
+  for (CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
+    const MessageCost one = link.of(kind);
+    const int64_t rate = std::min(one.bytesPerUs * adapters, within.of(kind).bytesPerUs);
+    if (rate > one.bytesPerUs) {
+      link.set(kind, {one.latencyNs, rate});
+    }
+  }
+  return link;
 }
 
 } // namespace
@@ -94,18 +125,35 @@ CostsAttr costsOf(MLIRContext *context, ArrayRef<Link> links) {
 }
 
 SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
-  SmallVector<Link> links(mesh.getAxes().size());
-  if (costs) {
-    for (auto [link, latency, rate] : llvm::zip_equal(links, costs.getLatencyNs(), costs.getBytesPerUs())) {
-      link.latencyNs = latency;
-      link.bytesPerUs = rate;
-    }
-    for (KindCostsAttr kind : costs.getKinds()) {
-      for (auto [link, latency, rate] : llvm::zip_equal(links, kind.getLatencyNs(), kind.getBytesPerUs())) {
-        link.set(kind.getKind(), {latency, rate});
+  return costs ? readLinks(costs) : SmallVector<Link>(mesh.getAxes().size());
+}
+
+MeshLinks linksOf(MeshOp mesh) {
+  return {axisLinks(mesh.getMesh(), mesh.getCostsAttr()), mesh.getHostsAttr(),
+          llvm::to_vector(mesh.getDeviceIds().value_or(ArrayRef<int64_t>()))};
+}
+
+SmallVector<Link> hostLinks(HostsAttr hosts, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds) {
+  const SmallVector<Link> classes = readLinks(hosts.getLinks());
+  const Link &within = classes[0], &between = classes[1];
+  const int64_t devices = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
+  auto rankOf = [&](int64_t device) { return deviceIds.empty() ? device / hosts.getDevicesPerRank() : deviceIds[device]; };
+  SmallVector<Link> links;
+  int64_t stride = devices;
+  for (int64_t size : axisSizes) {
+    stride /= size;
+    int64_t most = 1; // hosts of a group
+    for (int64_t first = 0; first < devices; ++first) {
+      if (first / stride % size == 0) {
+        std::set<int64_t> seen;
+        for (int64_t device = first; device < first + size * stride; device += stride) {
+          seen.insert(rankOf(device) / hosts.getRanksPerHost());
+        }
+        most = std::max(most, static_cast<int64_t>(seen.size()));
       }
     }
-    llvm::for_each(costs.getBeside(), [&](int64_t axis) { links[axis].movesBeside = true; });
+    const int64_t ranks = std::max<int64_t>(1, size / most / hosts.getDevicesPerRank()); // of a group on a host
+    links.push_back(most == 1 ? within : withAdapters(between, within, ranks * hosts.getAdapters() / hosts.getRanksPerHost()));
   }
   return links;
 }

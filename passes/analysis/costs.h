@@ -67,8 +67,23 @@ struct Link {
   MessageCost fastest() const;
 };
 
+// The links of a mesh, and the hosts that they follow from.
+struct MeshLinks {
+  llvm::SmallVector<Link> axes; // one each
+  HostsAttr hosts = {};         // null: nothing is known but the links
+  llvm::SmallVector<int64_t> deviceIds = {};
+};
+
 // Returns the links of a mesh, one an axis. `costs` may be null.
 llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
+MeshLinks linksOf(MeshOp mesh);
+
+// Returns the link of each axis of a mesh on hosts. It is that between hosts when a group over the axis has devices on two; reductions,
+// gathers and scatters then go by as many adapters as the ranks of such a group on one host have, up to the rate within a host: what a ring
+// over n hosts sends through one adapter, k rings of it send through k. `deviceIds`: as on dist.mesh, may be empty.
+//   mesh 2 x 4, 4 ranks a host                        ->  {between hosts, within a host}
+//   mesh 16 x 2, 8 ranks and 8 adapters a host        ->  {between hosts, 4 adapters for reductions; within a host}
+llvm::SmallVector<Link> hostLinks(HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);
 
 // Returns the attribute of links, one an axis; axisLinks reads it.
 CostsAttr costsOf(mlir::MLIRContext *context, llvm::ArrayRef<Link> links);

@@ -129,6 +129,28 @@ def links_of(bench, text, *options):
     return tuple([int(x) for x in group.split(", ")] for group in found.groups())
 
 
+def costs_of(dist):
+    """The text with the costs of the axes, but not what they come from."""
+    return dist.split("hosts = #dist.hosts<")[0]
+
+
+@case("machine.adapters_per_host")
+def adapters_per_host(bench):
+    matrix_model(bench)
+    def rates(axes, machine):
+        dist = costs_of(bench.emit("dist", product_job("mode: DATA_PARALLEL", mesh(*axes), f"machine {{ {machine} }}", batch=16)))
+        return {kind: [int(x) for x in rate.split(", ")] for kind, rate in re.findall(r"<kind = (\w+), .*?bytes_per_us = \[(.*?)\]>", dist)}
+    hosts = "ranks_per_host: 4 intra_host { bandwidth_gb_per_s: 5 } inter_host { bandwidth_gb_per_s: 2 }"
+    # Of a group over a, 8 ranks on 2 hosts, 4 ranks share a host; over b, 2 ranks. Two adapters of 2 GB/s are 4, and 5 goes within a host.
+    both = {kind: [4000] for kind in ("all_reduce", "reduce_scatter", "all_gather")}
+    for axes, machine, expected in (
+            ((("a", 8),), hosts, {}), ((("a", 8),), f"{hosts} adapters_per_host: 2", both),
+            ((("a", 8),), f"{hosts} adapters_per_host: 4", {kind: [5000] for kind in both}),
+            ((("a", 8), ("b", 2)), f"{hosts} adapters_per_host: 4", {kind: [4000, 5000] for kind in both}),
+            ((("a", 4), ("b", 4)), f"{hosts} adapters_per_host: 4", {})):
+        expect(rates(axes, machine), expected, f"{axes}, {machine}")
+
+
 @case("machine.ranks_per_host", "machine.intra_host.latency_us", "machine.intra_host.bandwidth_gb_per_s",
       "machine.intra_host.moves_beside", "machine.inter_host.latency_us", "machine.inter_host.bandwidth_gb_per_s",
       "machine.inter_host.moves_beside", "mesh.device_ids")
@@ -152,7 +174,7 @@ def machine(bench):
             (two + " machine { ranks_per_host: 2 intra_host { bandwidth_gb_per_s: 2 } inter_host { latency_us: 7 } }", (7000, 1200), (60, 2000))):
         expect(links_of(bench, text), ([a[0], b[0]], [a[1], b[1]]), text)
     # Between hosts data moves while ranks compute, within one it does not, unless the job says so; between GPUs it does.
-    beside = lambda text, *options: re.findall(r"beside = \[(.*?)\]", bench.emit("dist", product_job("mode: DATA_PARALLEL", text, batch=4), *options))
+    beside = lambda text, *options: re.findall(r"beside = \[(.*?)\]", costs_of(bench.emit("dist", product_job("mode: DATA_PARALLEL", text, batch=4), *options)))
     expect(beside(two + "machine { ranks_per_host: 2 }"), ["0"], "between hosts")
     expect(beside(two), [], "within a host")
     expect(beside(two + "machine { intra_host { moves_beside: true } }"), ["0, 1"], "said of a host")
@@ -248,7 +270,7 @@ def collective_rates(bench):
     two = mesh(("a", 2), ("b", 2))
     def kinds_of(machine):
         dist = bench.emit("dist", product_job("mode: DATA_PARALLEL", two, f"machine {{ ranks_per_host: 2 {machine} }}", batch=4))
-        found = re.findall(r"<kind = (\w+), latency_ns = \[(.*?)\], bytes_per_us = \[(.*?)\]>", dist)
+        found = re.findall(r"<kind = (\w+), latency_ns = \[(.*?)\], bytes_per_us = \[(.*?)\]>", costs_of(dist))
         return [(kind, [int(x) for x in latency.split(", ")], [int(x) for x in rate.split(", ")]) for kind, latency, rate in found]
     links = "intra_host { latency_us: 1 bandwidth_gb_per_s: 10 %s } inter_host { latency_us: 9 bandwidth_gb_per_s: 2 %s }"
     expect(kinds_of(links % ("", "")), [], "none given")

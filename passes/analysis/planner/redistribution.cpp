@@ -105,10 +105,10 @@ std::optional<Plan> Planner::runnerUp(RankedTensorType type, const Layout &from,
   return search(type, from, to, &kinds);
 }
 
-Planner &Planner::ofParts(MeshAttr finer, ArrayRef<Link> finerLinks) {
+Planner &Planner::ofParts(MeshAttr finer, MeshLinks finerLinks) {
   std::unique_ptr<Planner> &planner = finerPlanners[finer];
   if (!planner) {
-    planner.reset(new Planner(finer, finerLinks));
+    planner.reset(new Planner(finer, std::move(finerLinks)));
   }
   return *planner;
 }
@@ -116,7 +116,7 @@ Planner &Planner::ofParts(MeshAttr finer, ArrayRef<Link> finerLinks) {
 std::optional<Plan> Planner::search(RankedTensorType type, const Layout &from, const Layout &to,
                                     const SmallVector<CollectiveKind> *avoided) {
   auto searchUpTo = [&](size_t axes) {
-    NumberedProblem problem(mesh, links, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to), axes);
+    NumberedProblem problem(mesh, links.axes, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to), axes);
     bool isSmall = problem.get().axes.size() <= kExactAxes;
     RedistributionSearch search(problem.get(), isSmall ? RedistributionSearch::Exhaustive : RedistributionSearch::Focused);
     auto steps = search.run(avoided);

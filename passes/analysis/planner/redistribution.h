@@ -49,8 +49,8 @@ struct Plan {
 class Planner {
 public:
   // Takes the costs that stand on the mesh.
-  explicit Planner(MeshOp mesh) : Planner(mesh.getMesh(), mesh.getCostsAttr()) {}
-  explicit Planner(MeshAttr mesh, CostsAttr costs = {}) : Planner(mesh, axisLinks(mesh, costs)) {}
+  explicit Planner(MeshOp mesh) : Planner(mesh.getMesh(), linksOf(mesh)) {}
+  explicit Planner(MeshAttr mesh, CostsAttr costs = {}) : Planner(mesh, MeshLinks{axisLinks(mesh, costs)}) {}
 
   // Returns the fastest plan for a tensor of the global `type`; it does not name axes of size 1. Assumes that `to` is partial only where
   // `from` is. The reference stays valid. A dim is split unevenly on the way only if it is at one of the ends.
@@ -64,26 +64,26 @@ public:
   std::optional<Plan> runnerUp(mlir::RankedTensorType type, const Layout &from, const Layout &to);
 
   // Returns the link that a group over these axes goes by.
-  Link linkOf(llvm::ArrayRef<mlir::StringAttr> axes) const { return groupLink(mesh, links, axes); }
+  Link linkOf(llvm::ArrayRef<mlir::StringAttr> axes) const { return groupLink(mesh, links.axes, axes); }
 
-  // Returns the links of the mesh, one an axis.
-  llvm::ArrayRef<Link> getLinks() const { return links; }
+  // Returns the links of the mesh.
+  const MeshLinks &getLinks() const { return links; }
 
   // Returns the planner of a mesh whose axes are this one's axes, or parts of them, with their links. It is made once and kept.
-  Planner &ofParts(MeshAttr finer, llvm::ArrayRef<Link> finerLinks);
+  Planner &ofParts(MeshAttr finer, MeshLinks finerLinks);
 
   // Returns the number of layouts from which steps were tried in all searches so far, on this mesh: the cost of planning, independent of
   // the machine.
   int64_t countExpanded() const { return expandedLayouts; }
 
 private:
-  Planner(MeshAttr mesh, llvm::ArrayRef<Link> links) : mesh(mesh), links(links) {}
+  Planner(MeshAttr mesh, MeshLinks links) : mesh(mesh), links(std::move(links)) {}
 
   std::optional<Plan> search(mlir::RankedTensorType type, const Layout &from, const Layout &to,
                              const llvm::SmallVector<CollectiveKind> *avoided);
 
   MeshAttr mesh;
-  llvm::SmallVector<Link> links; // one an axis
+  MeshLinks links;
   llvm::DenseMap<std::tuple<mlir::Type, mlir::Attribute, mlir::Attribute>, std::unique_ptr<Plan>> plans;
   llvm::DenseMap<mlir::Attribute, std::unique_ptr<Planner>> finerPlanners; // by mesh
   int64_t expandedLayouts = 0;

@@ -96,10 +96,15 @@ dist::MeshAttr MeshRefinement::refinedMesh() const {
   return dist::MeshAttr::get(mesh.getContext(), axes, sizes);
 }
 
-SmallVector<dist::Link> MeshRefinement::refineLinks(ArrayRef<dist::Link> links) const {
-  SmallVector<dist::Link> refined;
-  for (auto [axis, link] : llvm::zip_equal(mesh.getAxes(), links)) {
-    refined.append(expand({axis.str()}).size(), link);
+dist::MeshLinks MeshRefinement::refineLinks(const dist::MeshLinks &links) const {
+  dist::MeshLinks refined = links;
+  if (links.hosts) {
+    refined.axes = dist::hostLinks(links.hosts, refinedMesh().getSizes(), links.deviceIds);
+    return refined;
+  }
+  refined.axes.clear();
+  for (auto [axis, link] : llvm::zip_equal(mesh.getAxes(), links.axes)) {
+    refined.axes.append(expand({axis.str()}).size(), link);
   }
   return refined;
 }
@@ -123,8 +128,8 @@ void MeshRefinement::apply(ModuleOp module) const {
     return;
   }
   dist::MeshOp meshOp = dist::findMesh(module);
-  if (dist::CostsAttr costs = meshOp.getCostsAttr()) {
-    meshOp.setCostsAttr(dist::costsOf(module.getContext(), refineLinks(dist::axisLinks(mesh, costs))));
+  if (meshOp.getCostsAttr()) {
+    meshOp.setCostsAttr(dist::costsOf(module.getContext(), refineLinks(dist::linksOf(meshOp)).axes));
   }
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](dist::LayoutAttr attribute) -> std::optional<Attribute> {

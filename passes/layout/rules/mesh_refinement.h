@@ -40,8 +40,9 @@ public:
   // Returns the refined mesh.
   dist::MeshAttr refinedMesh() const;
 
-  // Returns the links of the refined mesh from the links of the mesh: a part has the link of its axis.
-  llvm::SmallVector<dist::Link> refineLinks(llvm::ArrayRef<dist::Link> links) const;
+  // Returns the links of the refined mesh from the links of the mesh: by their hosts, or, where these are not known, a part has the link of
+  // its axis.
+  dist::MeshLinks refineLinks(const dist::MeshLinks &links) const;
 
   // Returns a layout on the refined mesh.
   dist::Layout refine(const dist::Layout &layout) const;

@@ -50,6 +50,18 @@ dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1, 2], bytes_per
 
 // -----
 
+// hosts attribute, C1
+// expected-error@+1 {{hosts have 0 adapters, which is not positive}}
+dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters = 0, devices_per_rank = 1, links = <latency_ns = [1, 2], bytes_per_us = [1, 2]>>}
+
+// -----
+
+// hosts attribute, C2
+// expected-error@+1 {{hosts have 1 links, not one within a host and one between hosts}}
+dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters = 4, devices_per_rank = 1, links = <latency_ns = [1], bytes_per_us = [1]>>}
+
+// -----
+
 // costs attribute, C1
 // expected-error@+1 {{costs have 1 latencies but 2 rates}}
 dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1], bytes_per_us = [1, 2]>}

@@ -99,6 +99,19 @@ module attributes {dist.rules = [
 
 // -----
 
+// Where the hosts are known the links of parts follow from them: dp:(1)2 joins ranks of two hosts, dp:(2)4 those of one, and a reduction over
+// all of dp went by the adapters of four.
+// CHECK-LABEL: module {
+// CHECK: dist.mesh @mesh <["dp:(1)2" = 2, "dp:(2)4" = 4]>
+// CHECK-SAME: costs = #dist.costs<latency_ns = [9, 1], bytes_per_us = [90, 500], beside = [0]>
+module attributes {dist.rules = [#dist.rule<match = "a", layout = "[{dp:(2)4}]">]} {
+  dist.mesh @mesh <["dp" = 8]> {costs = #dist.costs<latency_ns = [9], bytes_per_us = [90], beside = [0], kinds = [<kind = all_reduce, latency_ns = [9], bytes_per_us = [360]>]>,
+    hosts = #dist.hosts<ranks_per_host = 4, adapters = 4, devices_per_rank = 1, links = <latency_ns = [1, 9], bytes_per_us = [500, 90], beside = [1]>>}
+  nn.variable @a trainable : tensor<4xf32>
+}
+
+// -----
+
 // The whole of an axis, named as a part, is the axis.
 // CHECK-LABEL: module {
 // CHECK: dist.mesh @mesh <["tp" = 4]>

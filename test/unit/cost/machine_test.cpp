@@ -14,9 +14,11 @@ namespace {
 
 // Returns 'h' for each axis that stays within a host, 'n' for one that goes over the network.
 std::string classes(int64_t ranksPerHost, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> ids = {}, int64_t perProcess = 1) {
-  cost::Machine machine{ranksPerHost, {1, 1000}, {2, 1000}};
+  cost::Machine machine{ranksPerHost, 1, {1, 1000}, {2, 1000}};
+  mlir::MLIRContext context;
+  context.loadDialect<dist::DistDialect>();
   std::string text;
-  for (const dist::Link &link : cost::axisLinks(machine, sizes, ids, perProcess)) {
+  for (const dist::Link &link : dist::hostLinks(cost::hostsOf(&context, machine, perProcess), sizes, ids)) {
     text += link.latencyNs == 1 ? 'h' : 'n';
   }
   return text;
@@ -47,6 +49,34 @@ TEST_CASE("cost: hosts are those of the ranks, not of the mesh points", "[cost]"
   // Two devices a process: 8 devices on 2 hosts of 2 ranks.
   CHECK(classes(2, {8}, {}, /*perProcess=*/2) == "n");
   CHECK(classes(4, {8}, {}, /*perProcess=*/2) == "h");
+}
+
+TEST_CASE("cost: a group goes by as many adapters of a host as it has ranks there, for what goes around a ring", "[cost]") {
+  cost::Machine machine{8, 8, {1, 1000}, {2, 100}};
+  mlir::MLIRContext context;
+  context.loadDialect<dist::DistDialect>();
+  auto rates = [&](llvm::ArrayRef<int64_t> sizes, CollectiveKind kind, llvm::ArrayRef<int64_t> ids = {}, int64_t devicesPerRank = 1) {
+    std::vector<int64_t> found;
+    for (const dist::Link &link : dist::hostLinks(cost::hostsOf(&context, machine, devicesPerRank), sizes, ids)) {
+      found.push_back(link.of(kind).bytesPerUs);
+    }
+    return found;
+  };
+  using Rates = std::vector<int64_t>;
+  CHECK(rates({16}, CollectiveKind::AllReduce) == Rates{800});
+  CHECK(rates({16}, CollectiveKind::ReduceScatter) == Rates{800});
+  CHECK(rates({16}, CollectiveKind::AllGather) == Rates{800});
+  CHECK(rates({16}, CollectiveKind::AllToAll) == Rates{100}); // each rank sends most of its bytes through its own
+  CHECK(rates({16}, CollectiveKind::Permute) == Rates{100});
+  CHECK(rates({8, 2}, CollectiveKind::AllReduce) == Rates{400, 1000});
+  CHECK(rates({2, 8}, CollectiveKind::AllReduce) == Rates{100, 1000});
+  CHECK(rates({2, 2}, CollectiveKind::AllReduce, {0, 8, 1, 9}) == Rates{1000, 100}); // ranks 0 and 1; 0 and 8
+  CHECK(rates({32}, CollectiveKind::AllReduce, {}, /*devicesPerRank=*/2) == Rates{800});
+  machine.adaptersPerHost = 2; // of which four ranks share one
+  CHECK(rates({16}, CollectiveKind::AllReduce) == Rates{200});
+  CHECK(rates({8, 2}, CollectiveKind::AllReduce) == Rates{100, 1000});
+  machine.adaptersPerHost = 16; // no faster than within a host
+  CHECK(rates({16}, CollectiveKind::AllReduce) == Rates{1000});
 }
 
 TEST_CASE("cost: messages between stages leave the host where any rank and its peer are on two", "[cost]") {

@@ -222,6 +222,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "loss.softmax_cross_entropy.micro_batches",
                         "loss.softmax_cross_entropy.micro_batches=EXACT",
                         "loss.softmax_cross_entropy.micro_batches=MEAN",
+                        "machine.adapters_per_host",
                         "machine.device.convolutions.from",
                         "machine.device.convolutions.gflop_per_s",
                         "machine.device.convolutions.narrow_gflop_per_s",
@@ -507,9 +508,15 @@ TEST_CASE("every number of a job has a range", "[job]") {
   const std::set<std::string> notOfPrograms = {"machine.device.launch_us", "machine.inter_host.collectives.latency_us",
                                                "machine.inter_host.latency_us", "machine.intra_host.collectives.latency_us",
                                                "machine.intra_host.latency_us"}; // f64 of the compiler
-  const std::set<std::string> anyLarge = {
-      "init.kaiming_uniform.fan_in_dim", "machine.ranks_per_host", "mesh.axes.size", "mesh.device_ids",
-      "optimizer_parallel.threshold_kb", "rules.priority",         "seed",           "strategy.mesh.axes.size"};
+  const std::set<std::string> anyLarge = {"init.kaiming_uniform.fan_in_dim",
+                                          "machine.adapters_per_host",
+                                          "machine.ranks_per_host",
+                                          "mesh.axes.size",
+                                          "mesh.device_ids",
+                                          "optimizer_parallel.threshold_kb",
+                                          "rules.priority",
+                                          "seed",
+                                          "strategy.mesh.axes.size"};
   std::vector<Number> numbers;
   collectNumbers(Job::descriptor(), {}, numbers);
   CHECK(numbers.size() > 40);

@@ -193,23 +193,27 @@ private:
     for (auto &[tensor, choices] : space.holdings) {
       nodes.tensors[tensor] = graph.addNode(std::vector<Cost>(choices.size(), 0));
     }
-    // What nobody makes is brought to its second layout from its first.
-    llvm::DenseSet<unsigned> counted;
-    auto addGather = [&](unsigned tensor) {
-      if (counted.insert(tensor).second && space.holdings.contains(space.parts.tensors[tensor])) {
+    // What nobody makes is brought to its second layout from its first, in each run of a program.
+    auto addGather = [&](unsigned tensor, int64_t runs) {
+      if (space.holdings.contains(space.parts.tensors[tensor])) {
         for (auto [choice, holding] : llvm::enumerate(space.holdings.find(space.parts.tensors[tensor])->second)) {
-          graph.addCost(nodes.tensors[space.parts.tensors[tensor]], choice,
-                        holding.second ? planPs({space.problem.tensors[tensor].type, true}, holding.home, holding.second) : 0);
+          const int64_t time = holding.second ? planPs({space.problem.tensors[tensor].type, true}, holding.home, holding.second) : 0;
+          graph.addCost(nodes.tensors[space.parts.tensors[tensor]], choice, multiply(time, runs));
         }
       }
     };
-    for (auto [variable, tensor] : space.problem.variables) {
-      addGather(tensor);
-    }
     for (const WeightedProgram &weighted : space.programs) {
-      for (BlockArgument argument : func::FuncOp(space.problem.programs[weighted.program].function).getArguments()) {
-        addGather(space.problem.values[space.problem.find(argument)].tensor);
+      const layout::ProblemProgram &program = space.problem.programs[weighted.program];
+      llvm::SmallDenseSet<unsigned> taken;
+      for (BlockArgument argument : func::FuncOp(program.function).getArguments()) {
+        taken.insert(space.problem.values[space.problem.find(argument)].tensor);
       }
+      for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+        if (std::optional<unsigned> variable = space.problem.ops[op].variable) {
+          taken.insert(*variable);
+        }
+      }
+      llvm::for_each(taken, [&](unsigned tensor) { addGather(tensor, weighted.runs); });
     }
   }
 
@@ -266,6 +270,21 @@ private:
                : time + space.rates.timePs(0, 0, space.localBytes(value.type, from) + space.localBytes(value.type, to));
   }
 
+  // Returns the time of the redistribution of a sum that is delayed up to its variable. Where it is combined here, and cut only later, the
+  // variable holds a part that is smaller than the terms, and each run has to scatter them after all.
+  int64_t sumPs(const Redistributed &value, LayoutAttr from, LayoutAttr to) {
+    layout::Layout terms = from.getLayout();
+    if (!terms.isPartial()) {
+      auto splits = [&](StringAttr axis) {
+        return llvm::any_of(terms.dims, [&](const auto &dim) { return llvm::is_contained(dim, axis); });
+      };
+      for (const dist::AxisList &dim : to.getLayout().dims) {
+        llvm::copy_if(dim, std::back_inserter(terms.partial), [&](StringAttr axis) { return !splits(axis); });
+      }
+    }
+    return planPs(value, LayoutAttr::get(space.problem.mesh.getContext(), terms), to);
+  }
+
   // The layouts that a tensor may have at one end of an edge, each once, and which of them each choice has.
   struct Had {
     explicit Had(ArrayRef<Holding> choices) {
@@ -298,7 +317,9 @@ private:
     const size_t columns = to.homes.size();
     std::vector<Cost> costs(from.layouts.size() * columns), times(to.layouts.size());
     for (auto [number, layout] : llvm::enumerate(from.layouts)) {
-      llvm::transform(to.layouts, times.begin(), [&, layout = layout](LayoutAttr other) { return planPs(value, layout, other); });
+      llvm::transform(to.layouts, times.begin(), [&, layout = layout](LayoutAttr other) {
+        return value.isDelayed ? sumPs(value, layout, other) : planPs(value, layout, other);
+      });
       for (size_t choice = 0; choice < columns; ++choice) {
         const unsigned home = to.homes[choice], second = to.seconds[choice].value_or(home);
         int64_t time = times[home];

@@ -190,14 +190,16 @@ JOB
 { cat gpt.txtpb; echo 'mode: SEMI_AUTO rules { match: "tokens" layout: "[{dp}, {}]" }'
   for columns in '*.attention.query' '*.attention.key' '*.attention.value' '*.mlp.up' head; do echo "rules { match: \"$columns.weight\" layout: \"[{}, {tp}]\" }"; done
   for rows in '*.attention.projection' '*.mlp.down' embedding; do echo "rules { match: \"$rows.weight\" layout: \"[{tp}, {}]\" }"; done; } > gpt_rules.txtpb
-for job in gpt_auto gpt_rules; do
-  "$tools/ashlarc" plan gpt.onnx --job "$job.txtpb" --target cuda --json "$job.json" > "$job.plan"
-done
-python3 - << 'PYTHON' || fail "the search is slower than the rules of an expert"
+for mesh in dp=32,tp=2 dp=8,tp=8; do
+  for job in gpt_auto gpt_rules; do
+    "$tools/ashlarc" plan gpt.onnx --job "$job.txtpb" --mesh $mesh --target cuda --json "$job.json" > "$job.plan"
+  done
+  python3 - << 'PYTHON' || fail "$mesh: the search is slower than the rules of an expert"
 import json
 found, rules = (json.load(open(f"gpt_{name}.json"))["meshes"][0]["step_ns"] for name in ("auto", "rules"))
 assert found <= rules, (found, rules)
 PYTHON
+done
 
 # What moves in each micro-batch besides is not counted once: where the job asks for a sum in each micro-batch, the search finds no faster step.
 "$tools/ashlar-zoo" transformer --layers 1 --width 512 --sequence 32 --heads 8 --no-data -o small.onnx

@@ -218,7 +218,7 @@ llvm::BitVector findDelayedSums(const LayoutProblem &problem) {
   llvm::BitVector isDelayed(problem.values.size()), isOther(problem.values.size());
   for (const ProblemOp &op : llvm::reverse(problem.ops)) {
     const bool isWrite = isa<nn::WriteOp>(op.op) && variables.contains(*op.taken.front());
-    const bool goesOn = op.results.size() == 1 && isDelayed[op.results.front()];
+    const bool goesOn = op.results.size() == 1 && isDelayed[op.results.front()] && !isOther[op.results.front()];
     llvm::SmallDenseSet<unsigned, 4> linear;
     for (const auto &set : goesOn ? linearOperands(op.op) : SmallVector<SmallVector<unsigned, 2>>()) {
       linear.insert(set.begin(), set.end());

@@ -216,6 +216,11 @@ void attachSettings(ModuleOp module, const job::Job &job) {
         UnknownLoc::get(module.getContext()),
         "sequence_parallel is about training with layouts that follow from rules, in mode SEMI_AUTO or in mode AUTO without a search; "
         "this job has none");
+  } else if (job.has_sequence_parallel() && job.sequence_parallel() == job::SequenceParallel::AUTO && job::keepsCollectives(job)) {
+    emitRemark(
+        UnknownLoc::get(module.getContext()),
+        "sequence_parallel: AUTO shards no sequences beside a rule with recompute_comm: false: the gathers between its products would be "
+        "kept for the backward pass whole; leave out one of the two");
   }
   if (job.gradient_sync() != job::GradientSync::AUTO) {
     module.getContext()->loadDialect<dist::DistDialect>();

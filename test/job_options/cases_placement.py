@@ -750,4 +750,10 @@ def sequence_parallel(bench):
     status, _, err = bench.call(bench.compiler(product_job("sequence_parallel: OFF", mesh(("dp", 2)), batch=batch), "-o", "program"))
     expect((status, err), (0, "note: sequence_parallel is about training with layouts that follow from rules, in mode SEMI_AUTO or in mode AUTO without a search; "
                               "this job has none\n"), "without rules")
+    keeps = 'rules { match: "up1" recompute: true recompute_comm: false }'
+    status, _, err = bench.call(bench.compiler(job("sequence_parallel: AUTO", keeps), "-o", "program"))
+    expect((status, err), (0, "note: sequence_parallel: AUTO shards no sequences beside a rule with recompute_comm: false: the gathers between its products would "
+                              "be kept for the backward pass whole; leave out one of the two\n"), "beside kept gathers")
+    status, _, err = bench.call(bench.compiler(job(keeps), "-o", "program"))
+    expect((status, err), (0, ""), "beside kept gathers, not asked for")
     bench.refused(bench.compiler(job("sequence_parallel: ON"), "-o", "program"), 'unknown value "ON" of field sequence_parallel; one of AUTO, OFF')

@@ -13,15 +13,22 @@ their aim.
 """
 
 import argparse
+import json
 import os
 import pathlib
+import random
 import re
 import resource
 import statistics
 import subprocess
+import sys
 import tempfile
 
 from measuring import ROOT, run, table
+from torch_turns import check_losses
+
+sys.path.insert(0, str(ROOT / "test/e2e"))
+from npy_writer import write_npy
 
 SECTIONS = ["compile", "stages", "chains", "giant", "resnets", "layouts", "axes", "linear", "mlp", "micro_batches", "memory", "mnist"]
 # Loss of MindSpore's example, from its documentation.
@@ -35,6 +42,14 @@ def cpu_seconds(command, cwd):
     run(command, cwd)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def gradient_bytes(report):
+    """The bytes of gradients that a rank of each stage sends in a step, from a report of ashlarc."""
+    stages = report["pipeline"]["stages"]
+    runs = {(stage["stage"], program["name"]): program["runs"] for stage in stages for program in stage["programs"]}
+    return [sum(sent["bytes"] * runs[sent["stage"], sent["program"]] for sent in report["collectives"]
+                if sent["stage"] == stage["stage"] and sent["cause"].startswith("gradient of")) for stage in stages]
 
 
 class Bench:
@@ -246,6 +261,48 @@ class Bench:
                 rows.append([name, parts, f"{statistics.median(ours):.0f}", f"{statistics.median(theirs):.0f}" if theirs else "not installed", f"{ratio:.2f}" if ratio else ""])
         table("Micro-batches: mlp of 5 layers, width 1024, global batch 256, SGD, 2 ranks",
               ["ranks on", "micro-batches", "step, us", "PyTorch step, us", "ours / PyTorch"], rows)
+        self.pipelined_micro_batches(model, shape)
+
+    def compile_stages(self, model, batch, parts, way):
+        """Compiles a pipeline of two stages x dp=2 that trains on one batch, with a way of gradient_sync as its name. Returns the report."""
+        generator = random.Random(1)
+        write_npy(self.folder / "image_train.npy", "f", (batch, 784), [generator.gauss(0, 1) for _ in range(batch * 784)])
+        write_npy(self.folder / "label_train.npy", "q", (batch,), [generator.randrange(10) for _ in range(batch)])
+        job = re.sub(r"global_batch: \d+", f"global_batch: {batch}", (ROOT / "docs/jobs/mlp.txtpb").read_text())
+        data = 'npy {} shuffle: false repeat: 100000 features { column: "image" tensor: "input" } features { column: "label" tensor: "labels" }'
+        stages = f"pipeline {{ stages: 2 micro_batches: {parts} schedule: ONE_F_ONE_B }}"
+        (self.folder / "stages.txtpb").write_text(f"{job[:job.index('dataset {')]}dataset {{ {data} }}\n{stages}\ngradient_sync: {way}\nlog_every: 1\n")
+        self.compile(model, self.folder / "stages.txtpb", way, "--mesh", "dp=2", "--report", self.folder / "report.json")
+        return json.loads((self.folder / "report.json").read_text())
+
+    def pipelined_micro_batches(self, model, shape):
+        """Two stages x dp=2, all on this host. Ours and PyTorch's train on one batch from the same parameters, cut at the same layer, and must find the same
+        losses."""
+        batch, parts, ranks, steps = 256, 8, 4, 30
+        reports = {way: self.compile_stages(model, batch, parts, way) for way in ("STEP", "MICRO_BATCH")}
+        cut = sum(op.startswith("fc") for op in reports["STEP"]["pipeline"]["stages"][0]["ops"])
+        run(self.launch(ranks, "./STEP", "--data", ".", "--steps", 0, "--threads", 1, "--save-parameters", "init"), self.folder)
+        peer = [self.options.torch_python, ROOT / "test/bench/mlp_torch.py", "--ranks", ranks, "--threads", 1, *shape, "--batch", batch, "--accumulate", parts,
+                "--steps", steps, "--cut", cut, "--folder", self.folder]
+        ours, theirs = {way: [] for way in reports}, []
+        for _ in range(REPEATS):
+            for way, times in ours.items():
+                _, output = run(self.launch(ranks, f"./{way}", "--data", ".", "--steps", steps, "--threads", 1, "--metrics", f"{way}.jsonl"), self.folder)
+                times.append(self.step_us(output))
+            if self.has_torch():
+                _, output = run(peer, self.folder)
+                theirs.append(self.step_us(output))
+                peer_losses = [float(loss) for loss in re.search(r"losses: (.*)", output).group(1).split()]
+                for way in ours:
+                    losses = [json.loads(line)["loss"] for line in (self.folder / f"{way}.jsonl").read_text().splitlines()]
+                    check_losses([1e-6] * len(peer_losses), losses, way, peer_losses)
+        rows = []
+        for way, times in ours.items():
+            ratio = statistics.median(o / t for o, t in zip(times, theirs)) if theirs else None
+            rows.append([way, " and ".join(f"{sent / 1e6:.2f}" for sent in gradient_bytes(reports[way])), f"{statistics.median(times):.0f}",
+                         f"{statistics.median(theirs):.0f}" if theirs else "not installed", f"{ratio:.2f}" if ratio else ""])
+        table(f"Micro-batches of a pipeline: the same mlp, 2 stages x dp=2, 1F1B, {parts} micro-batches, {ranks} ranks of one thread on {os.cpu_count()} cores",
+              ["gradient_sync", "gradients sent by a rank of each stage, MB a step", "step, us", "PyTorch step, us", "ours / PyTorch"], rows)
 
     def memory(self):
         rows = []

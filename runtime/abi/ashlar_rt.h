@@ -182,6 +182,30 @@ typedef struct {
   ashlar_rt_conv_dim dims[3];                       // of fewer spatial dims: the first ones are {1, 1, 1, 1, 1, 0}
 } ashlar_rt_conv_desc;
 
+typedef enum { ASHLAR_RT_ATTENTION_FORWARD = 1, ASHLAR_RT_ATTENTION_BACKWARD = 2 } ashlar_rt_attention_kind;
+
+// out = softmax(s) v over the keys, s = mask(softcap(scale * q k^T)), or the gradients of it. q: (batch, heads, rows, width), k: (batch,
+// key_heads, keys, width), v: (batch, key_heads, keys, value_width), out: (batch, heads, rows, value_width), dense, of one dtype, f32 or
+// bf16, as their gradients; computed in f32. lse: (batch, heads, rows), f32, log(sum(exp(s))) of each row. Head h has the keys of key head
+// h / (heads / key_heads). buffers:
+//   forward    {q, k, v, [mask,] out, lse}
+//   backward   {q, k, v, [mask,] out, lse, d_out, d_q, d_k, d_v}   the last three are written
+// Softcap, where it is not 0: softcap * tanh(s / softcap). Causal: row i sees the keys j <= i + diagonal. The mask is added to s, f32 or
+// bf16, or says which keys are seen, bool. A row that sees no key, or only keys whose s is -inf, has out 0, lse -inf, and gradients 0. An
+// infinity or NaN in a key or value that a row does not see may reach the row. All sizes are at least 1; no result overlaps an operand.
+typedef struct {
+  uint32_t kind;                   // ashlar_rt_attention_kind
+  uint32_t dtype;                  // ashlar_rt_dtype
+  int64_t batch, heads, key_heads; // heads: a multiple of key_heads
+  int64_t rows, keys;              // rows of q and of k
+  int64_t width, value_width;      // columns of q and k, and of v
+  int64_t diagonal;                // of causal
+  uint32_t causal;                 // 0 or 1
+  uint32_t mask;                   // ashlar_rt_dtype; 0: none
+  int64_t mask_strides[4];         // elements along batch, heads, rows and keys; 0 where it is broadcast
+  float scale, softcap;
+} ashlar_rt_attention_desc;
+
 typedef enum {
   ASHLAR_RT_ALL_REDUCE = 1,     // in and out of one shape; may be one buffer
   ASHLAR_RT_ALL_GATHER = 2,     // out = the group's inputs concatenated along `concat_dim`

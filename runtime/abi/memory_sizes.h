@@ -119,6 +119,71 @@ constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
   return roundUp(bytes, ASHLAR_RT_ALIGNMENT) + 16 * ASHLAR_RT_ALIGNMENT;
 }
 
+// cpu: the workspace of an attention, for each thread: which rows of scores and keys are computed at a time, and where things lie, in
+// floats. Rows of all matrices begin on cache lines, an odd number of them apart, so that columns do not fall into few sets of the cache.
+// Keys and values of a head are copied once, in the order in which they are read: memory grows with rows and keys, never with their
+// product.
+struct AttentionMemory {
+  int64_t blockRows, blockKeys;
+  int64_t row, valueRow, scoreRow; // floats from row to row of matrices with `width`, `value_width` and blockKeys columns
+  int64_t keyPanels;               // k transposed, in panels
+  int64_t scores, staged;
+  int64_t values, sums, maxima, result;                                                    // forward
+  int64_t valuePanels, keyRows, dScores, slopes, dKeys, dValues, dResult, dQueries, delta; // backward
+  int64_t queries;                                                                         // rows of q: of a block, or backward all
+  uint64_t bytes;
+};
+
+// Returns floats from row to row of a matrix with `columns` columns.
+constexpr int64_t attentionRow(int64_t columns) {
+  return static_cast<int64_t>((roundUp(columns, 16) / 16) | 1) * 16;
+}
+
+// Returns the workspace of an attention.
+constexpr AttentionMemory attentionMemory(const ashlar_rt_attention_desc &desc) {
+  AttentionMemory memory{};
+  const bool isNarrow = desc.width <= 128 && desc.value_width <= 128;
+  memory.blockRows = memory.blockKeys = isNarrow ? 192 : 96; // with their scores in L2; multiples of all register tiles
+  memory.row = attentionRow(desc.width);
+  memory.valueRow = attentionRow(desc.value_width);
+  memory.scoreRow = attentionRow(memory.blockKeys);
+  uint64_t floats = 0;
+  auto take = [&](int64_t count) {
+    const uint64_t first = floats;
+    floats += roundUp(count, ASHLAR_RT_ALIGNMENT / sizeof(float));
+    return static_cast<int64_t>(first);
+  };
+  const int64_t panelKeys = static_cast<int64_t>(roundUp(desc.keys, kProductTileCols));
+  memory.keyPanels = take(panelKeys * desc.width);
+  memory.scores = take(memory.blockRows * memory.scoreRow);
+  memory.staged = take(static_cast<int64_t>(kProductTileCols) * std::max(memory.row, memory.valueRow));
+  if (desc.kind == ASHLAR_RT_ATTENTION_FORWARD) {
+    memory.queries = take(memory.blockRows * memory.row);
+    memory.values = take(desc.keys * memory.valueRow);
+    memory.sums = take(memory.blockRows * 16);
+    memory.maxima = take(memory.blockRows);
+    memory.result = take(memory.blockRows * memory.valueRow);
+  } else {
+    memory.queries = take(desc.rows * memory.row);
+    memory.dQueries = take(desc.rows * memory.row);
+    memory.dResult = take(desc.rows * memory.valueRow);
+    memory.delta = take(desc.rows);
+    memory.keyRows = take(desc.keys * memory.row);
+    memory.dKeys = take(desc.keys * memory.row);
+    memory.dValues = take(desc.keys * memory.valueRow);
+    memory.valuePanels = take(panelKeys * desc.value_width);
+    memory.dScores = take(memory.blockRows * memory.scoreRow);
+    memory.slopes = take(desc.softcap != 0 ? memory.blockRows * memory.scoreRow : 0);
+  }
+  memory.bytes = floats * sizeof(float);
+  return memory;
+}
+
+// Returns the bytes that each thread needs for an attention.
+constexpr uint64_t attentionWorkspaceBytes(const ashlar_rt_attention_desc &desc) {
+  return attentionMemory(desc).bytes;
+}
+
 // Batches are prepared in a ring of stages, each a run of steps.
 constexpr uint64_t kBatchBuffers = 3;
 constexpr uint64_t kStageBytes = 256 << 10; // aim; a stage holds at least one step

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Chooses a kernel for the processor and cuts an attention into parts for the threads.
+//
+// Forward, a unit of work is a block of rows of a head. Backward, one pass over all blocks of the heads that share keys computes all
+// gradients, five products for each; where there are too few such groups for the threads, dk and dv of a block of keys and dq of a block of
+// rows are units of their own, seven products in all. Either way numbers have the same bits (attention_kernel.h).
+
+#include "runtime/kernels/cpu/attention.h"
+
+#include "runtime/abi/memory_sizes.h"
+#include "runtime/kernels/cpu/attention_kernel.h"
+#include "runtime/kernels/cpu/parts.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace ashlar::rt {
+
+namespace {
+
+const AttentionKernel &chooseAttentionKernel() {
+#if defined(__x86_64__)
+  return chooseKernel(attentionKernelGeneric, attentionKernelAvx2, attentionKernelAvx512);
+#else
+  return chooseKernel(attentionKernelGeneric);
+#endif
+}
+
+Status check(const ashlar_rt_attention_desc &desc) {
+  if (desc.kind != ASHLAR_RT_ATTENTION_FORWARD && desc.kind != ASHLAR_RT_ATTENTION_BACKWARD) {
+    return internal("attention of kind {}: the last known one is {}", desc.kind, static_cast<int>(ASHLAR_RT_ATTENTION_BACKWARD));
+  }
+  if (std::min({desc.batch, desc.heads, desc.key_heads, desc.rows, desc.keys, desc.width, desc.value_width}) < 1) {
+    return internal("attention of size {} x {} x {} x {} x {} x {} x {} (batch, heads, key heads, rows, keys, width, value width): every "
+                    "size must be at least 1",
+                    desc.batch, desc.heads, desc.key_heads, desc.rows, desc.keys, desc.width, desc.value_width);
+  }
+  if (desc.heads % desc.key_heads != 0) {
+    return internal("attention with {} heads and {} key heads: no multiple", desc.heads, desc.key_heads);
+  }
+  if (desc.dtype != ASHLAR_RT_F32 && desc.dtype != ASHLAR_RT_BF16) {
+    return internal("attention of type {}: it must be f32 or bf16", desc.dtype);
+  }
+  if (desc.mask != 0 && desc.mask != ASHLAR_RT_F32 && desc.mask != ASHLAR_RT_BF16 && desc.mask != ASHLAR_RT_BOOL) {
+    return internal("attention with a mask of type {}: it must be f32, bf16 or bool", desc.mask);
+  }
+  return {};
+}
+
+int64_t bytesOf(uint32_t dtype) {
+  return dtype == ASHLAR_RT_BOOL ? 1 : dtype == ASHLAR_RT_BF16 ? 2 : 4;
+}
+
+// Cuts units, with these costs again and again, into `parts` runs of about equal cost; returns where each begins, and the end.
+std::vector<int64_t> cutByCost(const std::vector<double> &costs, int64_t repeats, int64_t parts) {
+  double total = 0, before = 0;
+  for (double cost : costs) {
+    total += cost;
+  }
+  total *= static_cast<double>(repeats);
+  const int64_t count = static_cast<int64_t>(costs.size()) * repeats;
+  std::vector<int64_t> begins = {0};
+  for (int64_t unit = 0; unit < count && static_cast<int64_t>(begins.size()) < parts; ++unit) {
+    const double cost = costs[unit % costs.size()], target = total * static_cast<double>(begins.size()) / static_cast<double>(parts);
+    if (unit > begins.back() && before + cost / 2 > target) {
+      begins.push_back(unit);
+    }
+    before += cost;
+  }
+  begins.push_back(count);
+  return begins;
+}
+
+// What backward does at once.
+enum class Pass { All, Keys, Rows };
+
+} // namespace
+
+struct Attention::State {
+  ashlar_rt_attention_desc desc;
+  AttentionMemory memory;
+  const AttentionKernel *kernel = nullptr;
+  GemmWorkspace own;
+  GemmWorkspace *workspace = nullptr; // `own` or the caller's; memory.bytes for each part
+  int parts = 1;
+  bool isSplit = false;                      // backward: keys and rows are units of their own
+  std::vector<int64_t> rowBegins, keyBegins; // units of each part: blocks of rows of all heads; of keys of all key heads
+  std::vector<int64_t> groupBegins;          // groups of heads that share keys
+
+  int64_t rowBlocks() const { return ceilDiv(desc.rows, memory.blockRows); }
+  int64_t keyBlocks() const { return ceilDiv(desc.keys, memory.blockKeys); }
+
+  // Returns the keys that a row sees.
+  int64_t seenBy(int64_t row) const { return desc.causal != 0 ? std::clamp<int64_t>(row + desc.diagonal + 1, 0, desc.keys) : desc.keys; }
+
+  // Returns the costs of the blocks of rows of a head: scores that are seen, and something for each row.
+  std::vector<double> rowCosts() const;
+
+  // Returns the costs of the blocks of keys of a head.
+  std::vector<double> keyCosts() const;
+
+  void cutBackward(int threads);
+
+  // Returns the heads that share keys with head `head` of all batches from it on, `heads` of them.
+  AttentionPiece pieceAt(int64_t head, int64_t heads, Pass pass, void *const *buffers) const;
+
+  void runForward(int part, void *const *buffers, float *memory) const;
+  void runBackward(int part, void *const *buffers, float *memory) const;
+};
+
+std::vector<double> Attention::State::rowCosts() const {
+  std::vector<double> costs(rowBlocks());
+  for (int64_t row = 0; row < desc.rows; ++row) {
+    costs[row / memory.blockRows] += static_cast<double>(seenBy(row) + 8);
+  }
+  return costs;
+}
+
+std::vector<double> Attention::State::keyCosts() const {
+  std::vector<double> costs(keyBlocks());
+  for (int64_t key = 0; key < desc.keys; ++key) {
+    const int64_t first = desc.causal != 0 ? std::clamp<int64_t>(key - desc.diagonal, 0, desc.rows) : 0;
+    costs[key / memory.blockKeys] += static_cast<double>(desc.rows - first + 8);
+  }
+  return costs;
+}
+
+void Attention::State::cutBackward(int threads) {
+  const int64_t groups = desc.batch * desc.key_heads, most = std::min<int64_t>(threads, groups);
+  isSplit = 5 * ceilDiv(groups, most) * threads > 7 * groups && threads > 1;
+  if (!isSplit) {
+    parts = static_cast<int>(most);
+    groupBegins = cutByCost({1}, groups, most);
+    return;
+  }
+  const int64_t rowUnits = desc.batch * desc.heads * rowBlocks(), keyUnits = groups * keyBlocks();
+  rowBegins = cutByCost(rowCosts(), desc.batch * desc.heads, std::min<int64_t>(threads, rowUnits));
+  keyBegins = cutByCost(keyCosts(), groups, std::min<int64_t>(threads, keyUnits));
+  parts = static_cast<int>(std::max(rowBegins.size(), keyBegins.size())) - 1;
+}
+
+AttentionPiece Attention::State::pieceAt(int64_t head, int64_t heads, Pass pass, void *const *buffers) const {
+  const int64_t bytes = bytesOf(desc.dtype), batch = head / desc.heads, headOfBatch = head % desc.heads;
+  const int64_t keyHead = head / (desc.heads / desc.key_heads);
+  const int64_t ofQ = head * desc.rows * desc.width * bytes, ofOut = head * desc.rows * desc.value_width * bytes;
+  const int64_t ofK = keyHead * desc.keys * desc.width * bytes, ofV = keyHead * desc.keys * desc.value_width * bytes;
+  const auto at = [](void *buffer, int64_t offset) { return static_cast<char *>(buffer) + offset; };
+  AttentionPiece piece{};
+  piece.desc = &desc;
+  piece.memory = &memory;
+  piece.q = at(buffers[0], ofQ);
+  piece.k = at(buffers[1], ofK);
+  piece.v = at(buffers[2], ofV);
+  if (desc.mask != 0) {
+    piece.mask = at(buffers[3], (batch * desc.mask_strides[0] + headOfBatch * desc.mask_strides[1]) * bytesOf(desc.mask));
+    ++buffers;
+  }
+  piece.out = at(buffers[3], ofOut);
+  piece.lse = static_cast<float *>(buffers[4]) + head * desc.rows;
+  if (desc.kind == ASHLAR_RT_ATTENTION_BACKWARD) {
+    piece.dOut = at(buffers[5], ofOut);
+    piece.dq = pass != Pass::Keys ? at(buffers[6], ofQ) : nullptr;
+    piece.dk = pass != Pass::Rows ? at(buffers[7], ofK) : nullptr;
+    piece.dv = pass != Pass::Rows ? at(buffers[8], ofV) : nullptr;
+  }
+  piece.heads = heads;
+  piece.lastRowBlock = rowBlocks();
+  piece.lastKeyBlock = keyBlocks();
+  return piece;
+}
+
+// Calls run(head, first, last) for the units [begin, end) of heads with `blocks` blocks each.
+template <typename Run> static void forEachHead(int64_t begin, int64_t end, int64_t blocks, const Run &run) {
+  for (int64_t unit = begin; unit < end;) {
+    const int64_t head = unit / blocks, next = std::min(end, (head + 1) * blocks);
+    run(head, unit - head * blocks, next - head * blocks);
+    unit = next;
+  }
+}
+
+void Attention::State::runForward(int part, void *const *buffers, float *memoryOfPart) const {
+  int64_t keyHead = -1;
+  forEachHead(rowBegins[part], rowBegins[part + 1], rowBlocks(), [&](int64_t head, int64_t first, int64_t last) {
+    AttentionPiece piece = pieceAt(head, /*heads=*/1, Pass::All, buffers);
+    piece.firstRowBlock = first;
+    piece.lastRowBlock = last;
+    piece.hasKeys = head / (desc.heads / desc.key_heads) == keyHead;
+    keyHead = head / (desc.heads / desc.key_heads);
+    kernel->forward(piece, memoryOfPart);
+  });
+}
+
+void Attention::State::runBackward(int part, void *const *buffers, float *memoryOfPart) const {
+  const int64_t shared = desc.heads / desc.key_heads;
+  if (!isSplit) {
+    for (int64_t group = groupBegins[part]; group < groupBegins[part + 1]; ++group) {
+      kernel->backward(pieceAt(group * shared, shared, Pass::All, buffers), memoryOfPart);
+    }
+    return;
+  }
+  if (part + 1 < static_cast<int>(keyBegins.size())) {
+    forEachHead(keyBegins[part], keyBegins[part + 1], keyBlocks(), [&](int64_t group, int64_t first, int64_t last) {
+      AttentionPiece piece = pieceAt(group * shared, shared, Pass::Keys, buffers);
+      piece.firstKeyBlock = first;
+      piece.lastKeyBlock = last;
+      kernel->backward(piece, memoryOfPart);
+    });
+  }
+  if (part + 1 < static_cast<int>(rowBegins.size())) {
+    forEachHead(rowBegins[part], rowBegins[part + 1], rowBlocks(), [&](int64_t head, int64_t first, int64_t last) {
+      AttentionPiece piece = pieceAt(head, /*heads=*/1, Pass::Rows, buffers);
+      piece.firstRowBlock = first;
+      piece.lastRowBlock = last;
+      kernel->backward(piece, memoryOfPart);
+    });
+  }
+}
+
+Attention::Attention() = default;
+Attention::Attention(Attention &&) noexcept = default;
+Attention &Attention::operator=(Attention &&) noexcept = default;
+Attention::~Attention() = default;
+
+Status Attention::prepare(const ashlar_rt_attention_desc &desc, int threads, Attention &attention, GemmWorkspace *workspace) {
+  return prepare(desc, threads, chooseAttentionKernel(), attention, workspace);
+}
+
+Status Attention::prepare(const ashlar_rt_attention_desc &desc, int threads, const AttentionKernel &kernel, Attention &attention,
+                          GemmWorkspace *workspace) {
+  ASHLAR_RETURN_IF_ERROR(check(desc));
+  auto state = std::make_unique<State>();
+  state->desc = desc;
+  state->memory = attentionMemory(desc);
+  state->kernel = &kernel;
+  threads = std::max(threads, 1);
+  if (desc.kind == ASHLAR_RT_ATTENTION_FORWARD) {
+    const int64_t heads = desc.batch * desc.heads;
+    state->rowBegins = cutByCost(state->rowCosts(), heads, std::min<int64_t>(threads, heads * state->rowBlocks()));
+    state->parts = static_cast<int>(state->rowBegins.size()) - 1;
+  } else {
+    state->cutBackward(threads);
+  }
+  state->workspace = workspace ? workspace : &state->own;
+  ASHLAR_RETURN_IF_ERROR(state->workspace->reserve(state->parts * state->memory.bytes));
+  attention.state = std::move(state);
+  return {};
+}
+
+int Attention::parts() const {
+  return state->parts;
+}
+
+const char *Attention::kernelName() const {
+  return state->kernel->name;
+}
+
+void Attention::runPart(int part, void *const *buffers) {
+  float *memory = state->workspace->data() + part * (state->memory.bytes / sizeof(float));
+  if (state->desc.kind == ASHLAR_RT_ATTENTION_FORWARD) {
+    state->runForward(part, buffers, memory);
+  } else {
+    state->runBackward(part, buffers, memory);
+  }
+}
+
+void Attention::run(void *const *buffers) {
+  for (int part = 0; part < parts(); ++part) {
+    runPart(part, buffers);
+  }
+}
+
+} // namespace ashlar::rt

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The border between attention.cpp, which cuts an attention into parts, and the kernels, one translation unit for each instruction set,
+// which compute blocks of it.
+
+#ifndef ASHLAR_RUNTIME_KERNELS_CPU_ATTENTION_KERNEL_H
+#define ASHLAR_RUNTIME_KERNELS_CPU_ATTENTION_KERNEL_H
+
+#include "runtime/abi/ashlar_rt.h"
+#include "runtime/abi/memory_sizes.h"
+
+#include <cstdint>
+
+namespace ashlar::rt {
+
+// Heads with the same keys and values, and blocks of their rows and keys. Pointers are to the first of the heads, all of whose rows follow,
+// and to its key head.
+struct AttentionPiece {
+  const ashlar_rt_attention_desc *desc;
+  const AttentionMemory *memory;
+  const void *q, *k, *v, *mask; // no mask: null
+  const void *dOut;
+  void *out; // backward: read only
+  float *lse;
+  void *dq, *dk, *dv; // dq null: only dk and dv are computed; dk and dv null: only dq
+  int64_t heads;
+  int64_t firstRowBlock, lastRowBlock; // behind the last one
+  int64_t firstKeyBlock, lastKeyBlock; // forward: all
+  bool hasKeys;                        // forward: the piece before, in the same workspace, had the same keys and values
+};
+
+// One instruction set. The functions need the workspace that piece.memory describes, which nobody else uses meanwhile.
+struct AttentionKernel {
+  const char *name;
+  // Computes out and lse of the rows.
+  void (*forward)(const AttentionPiece &piece, float *workspace);
+  // Computes dq of the rows from the keys, and dk and dv of the keys from the rows. They have the same bits together and apart: a number of
+  // dq is one chain over the keys, in their order, of dk and dv over the heads and rows.
+  void (*backward)(const AttentionPiece &piece, float *workspace);
+};
+
+// Returns the kernel for any processor: plain vectors of four elements.
+const AttentionKernel &attentionKernelGeneric();
+
+#if defined(__x86_64__)
+// Returns the kernel for AVX2 with FMA. Only to be run where the processor has them.
+const AttentionKernel &attentionKernelAvx2();
+
+// Returns the kernel for AVX-512F. Only to be run where the processor has it.
+const AttentionKernel &attentionKernelAvx512();
+#endif
+
+} // namespace ashlar::rt
+
+#endif // ASHLAR_RUNTIME_KERNELS_CPU_ATTENTION_KERNEL_H

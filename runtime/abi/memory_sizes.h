@@ -128,9 +128,9 @@ struct AttentionMemory {
   int64_t row, valueRow, scoreRow; // floats from row to row of matrices with `width`, `value_width` and blockKeys columns
   int64_t keyPanels;               // k transposed, in panels
   int64_t scores, staged;
-  int64_t values, sums, maxima, result;                                                    // forward
-  int64_t valuePanels, keyRows, dScores, slopes, dKeys, dValues, dResult, dQueries, delta; // backward
-  int64_t queries;                                                                         // rows of q: of a block, or backward all
+  int64_t values, sums, maxima, result;                                                             // forward
+  int64_t valuePanels, keyRows, dScores, slopes, dKeys, dValues, dResult, dQueries, delta, factors; // backward
+  int64_t queries; // rows of q: of a block, or backward all
   uint64_t bytes;
 };
 
@@ -168,6 +168,7 @@ constexpr AttentionMemory attentionMemory(const ashlar_rt_attention_desc &desc) 
     memory.dQueries = take(desc.rows * memory.row);
     memory.dResult = take(desc.rows * memory.valueRow);
     memory.delta = take(desc.rows);
+    memory.factors = take(desc.rows);
     memory.keyRows = take(desc.keys * memory.row);
     memory.dKeys = take(desc.keys * memory.row);
     memory.dValues = take(desc.keys * memory.valueRow);

@@ -72,6 +72,15 @@ std::vector<int64_t> cutByCost(const std::vector<double> &costs, int64_t repeats
   return begins;
 }
 
+// Calls run(head, first, last) for the units [begin, end) of heads with `blocks` blocks each.
+template <typename Run> void forEachHead(int64_t begin, int64_t end, int64_t blocks, const Run &run) {
+  for (int64_t unit = begin; unit < end;) {
+    const int64_t head = unit / blocks, next = std::min(end, (head + 1) * blocks);
+    run(head, unit - head * blocks, next - head * blocks);
+    unit = next;
+  }
+}
+
 // What backward does at once.
 enum class Pass { All, Keys, Rows };
 
@@ -100,11 +109,13 @@ struct Attention::State {
   // Returns the costs of the blocks of keys of a head.
   std::vector<double> keyCosts() const;
 
+  // Cuts the gradients into at most `threads` parts.
   void cutBackward(int threads);
 
-  // Returns the heads that share keys with head `head` of all batches from it on, `heads` of them.
+  // Returns the whole of `heads` heads that share keys; `head` is the first of them, counted over all batch entries.
   AttentionPiece pieceAt(int64_t head, int64_t heads, Pass pass, void *const *buffers) const;
 
+  // Compute a part in its memory.
   void runForward(int part, void *const *buffers, float *memory) const;
   void runBackward(int part, void *const *buffers, float *memory) const;
 };
@@ -168,15 +179,6 @@ AttentionPiece Attention::State::pieceAt(int64_t head, int64_t heads, Pass pass,
   piece.lastRowBlock = rowBlocks();
   piece.lastKeyBlock = keyBlocks();
   return piece;
-}
-
-// Calls run(head, first, last) for the units [begin, end) of heads with `blocks` blocks each.
-template <typename Run> static void forEachHead(int64_t begin, int64_t end, int64_t blocks, const Run &run) {
-  for (int64_t unit = begin; unit < end;) {
-    const int64_t head = unit / blocks, next = std::min(end, (head + 1) * blocks);
-    run(head, unit - head * blocks, next - head * blocks);
-    unit = next;
-  }
 }
 
 void Attention::State::runForward(int part, void *const *buffers, float *memoryOfPart) const {

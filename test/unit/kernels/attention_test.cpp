@@ -132,9 +132,11 @@ struct Problem {
     for (uint32_t kind : {ASHLAR_RT_ATTENTION_FORWARD, ASHLAR_RT_ATTENTION_BACKWARD}) {
       desc.kind = kind;
       Attention attention;
-      const Status status = Attention::prepare(desc, threads, kernel, attention);
+      GemmWorkspace workspace;
+      const Status status = Attention::prepare(desc, threads, kernel, attention, &workspace);
       INFO(status.message());
       REQUIRE(status.ok());
+      std::fill(workspace.data(), workspace.data() + workspace.bytes() / sizeof(float), kNan); // what was there before does not matter
       REQUIRE(attention.parts() >= 1);
       REQUIRE(attention.parts() <= threads);
       std::vector<void *> operands = buffers(kind == ASHLAR_RT_ATTENTION_BACKWARD);
@@ -165,7 +167,7 @@ struct Problem {
 // - a score: e = (width + 4) u |scale| sum |q| |k| + 5e-7 softcap + 2 u |score|; E is the largest one of a row, and of u |score|;
 // - a weight p: relative exp(2 E + (2 keys + 40) u) - 1 (maxima, both exponentials of which one is in the sum, the sum), and 2^-125;
 // - out: the weights' errors and (2 keys + 40) u of sum p |v|; lse: E, (keys + 20) u and its rounding;
-// - backward, p = exp(score - lse): the rounding of lse, u |lse|, comes on top, twice;
+// - backward, p = exp(score - lse): the rounding of lse, u |lse|, comes on top, twice; from 256 on rows are normalized again;
 // - the gradient of a score p (dp - delta) slope: the error of p; of dp and delta, sums over value_width terms, with that of out; and of
 //   the slope 1 - t^2, 2 (e / softcap + 5e-7);
 // - dq, dk, dv: the errors of the terms, and (n + 4) u of the sum of n terms' sizes; and all results are rounded to their type.
@@ -280,7 +282,8 @@ private:
     lse.value[row] = logSum;
     lse.bound[row] = scoreError + static_cast<double>(keys + 20) * kUnit + 2 * kUnit * std::fabs(logSum);
     const double forwardError = std::expm1(2 * scoreError + static_cast<double>(2 * keys + 40) * kUnit);
-    const double backwardError = std::expm1(2 * scoreError + 4 * kUnit * std::fabs(logSum) + static_cast<double>(2 * keys + 40) * kUnit);
+    const double backwardError =
+        std::expm1(2 * scoreError + 4 * kUnit * std::min(std::fabs(logSum), 256.0) + static_cast<double>(2 * keys + 40) * kUnit);
     std::vector<double> weights(keys);
     double delta = 0, deltaError = 0;
     for (int64_t j = 0; j < keys; ++j) {
@@ -363,7 +366,7 @@ constexpr uint32_t kMasks[] = {0, ASHLAR_RT_F32, ASHLAR_RT_BF16, ASHLAR_RT_BOOL}
 TEST_CASE("attention: random shapes, masks and types agree with the plain loops", "[kernels][attention]") {
   for (const AttentionKernel *kernel : availableKernels()) {
     std::mt19937 random(1);
-    double worst = 0;
+    double worst = 0, worstWide = 0; // the rounding to bf16 alone may take all of its allowance
     for (int round = 0; round < 90; ++round) {
       // In the last rounds values are up to 100 and products of them up to 1e4, so that most weights are 0 or 1.
       Problem problem(randomDesc(round, random), random, round < 80 ? 2.0f : 100.0f);
@@ -374,9 +377,10 @@ TEST_CASE("attention: random shapes, masks and types agree with the plain loops"
       INFO(kernel->name << " round " << round << ": " << problem.description());
       const double share = Exact(problem).worstShare(problem);
       REQUIRE(share <= 1);
-      worst = std::max(worst, share);
+      double &worstOfType = problem.desc.dtype == ASHLAR_RT_F32 ? worstWide : worst;
+      worstOfType = std::max(worstOfType, share);
     }
-    WARN(kernel->name << ": worst error is " << 100 * worst << " % of the allowance, seed 1");
+    WARN(kernel->name << ": worst error is " << 100 * worstWide << " % of the allowance in f32, " << 100 * worst << " % in bf16, seed 1");
   }
 }
 
@@ -522,6 +526,35 @@ TEST_CASE("attention: scores beyond the range of exp keep their order", "[kernel
     problem.run(*kernel, 1);
     REQUIRE(problem.out.at(0) == 99);
     REQUIRE(problem.out.at(1) == 0);
+  }
+}
+
+TEST_CASE("attention: a row that is masked whole by large numbers has equal weights", "[kernels][attention]") {
+  // Masks of the lowest number are common for rows of padding. Scores are then all equal, and log(keys) is lost in the rounding of lse.
+  std::mt19937 random(7);
+  for (const AttentionKernel *kernel : availableKernels()) {
+    for (float lowest : {-1e9f, std::numeric_limits<float>::lowest()}) {
+      for (int64_t keys : {7, 300}) {
+        Problem problem(square(1, 1, 1, 200, keys, 16, 3), random);
+        problem.addMask(ASHLAR_RT_F32, 1 << 3, random);
+        for (int64_t i = 0; i < 200; ++i) {
+          problem.added.set(i, i % 2 == 0 ? lowest : 0);
+        }
+        problem.run(*kernel, 2);
+        for (int64_t c = 0; c < 3; ++c) {
+          double mean = 0, dValues = 0, all = 0;
+          for (int64_t j = 0; j < keys; ++j) {
+            mean += problem.v.at(j * 3 + c) / static_cast<double>(keys);
+            dValues += problem.dv.at(j * 3 + c);
+          }
+          for (int64_t i = 0; i < 200; ++i) {
+            all += problem.dOut.at(i * 3 + c);
+          }
+          REQUIRE(problem.out.at(c) == Approx(mean).margin(1e-6));
+          REQUIRE(dValues == Approx(all).margin(1e-4)); // the weights of each row are 1 in sum
+        }
+      }
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #ifndef ASHLAR_APART
 include "dialects/nn/functions.td"
 #endif
+include "dialects/nn/nn_attention.td"
 include "dialects/nn/nn_normalization.td"
 include "dialects/nn/nn_ops.td"
 include "dialects/nn/windows/window_ops.td"

@@ -19,4 +19,7 @@ def Nn_Predicate : Nn_Enum<"Predicate", "comparison; with a NaN only `ne` holds"
 def Nn_Distribution : Nn_Enum<"Distribution", "distribution of random numbers", [
   I32EnumAttrCase<"Uniform", 0, "uniform">, I32EnumAttrCase<"Normal", 1, "normal">]>;
 
+def Nn_AttentionOperand : Nn_Enum<"AttentionOperand", "operand of an attention that has a gradient", [
+  I32EnumAttrCase<"Query", 0, "query">, I32EnumAttrCase<"Key", 1, "key">, I32EnumAttrCase<"Value", 2, "value">]>;
+
 #endif // ASHLAR_DIALECTS_NN_NN_ENUMS_TD

@@ -14,8 +14,12 @@ using Operands = llvm::SmallBitVector;
 
 namespace {
 
+bool isOnly(const Operands &partial, unsigned operand) {
+  return partial.test(operand) && partial.count() == 1;
+}
+
 bool isFirst(const Operands &partial) {
-  return partial.test(0) && partial.count() == 1;
+  return isOnly(partial, 0);
 }
 
 FloatType floatTypeOf(Value value) {
@@ -67,6 +71,14 @@ bool smaller(Operation *, Reduction kind, const Operands &partial) {
 
 bool reduced(Operation *op, Reduction kind, const Operands &partial) {
   return cast<nn::ReduceOp>(op).getKind() == kind && partial.all();
+}
+
+bool attended(Operation *, Reduction kind, const Operands &partial) {
+  return kind == Reduction::Sum && isOnly(partial, 2);
+}
+
+bool attentionGradient(Operation *, Reduction kind, const Operands &partial) {
+  return kind == Reduction::Sum && isOnly(partial, 5);
 }
 
 } // namespace ashlar::nn::parts

@@ -42,6 +42,10 @@ bool smaller(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &pa
 // A reduction of the same kind, its attribute `kind`.
 bool reduced(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
 
+// An attention is linear in its value, operand 2; its gradients in the gradient of its result, operand 5.
+bool attended(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
+bool attentionGradient(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
+
 } // namespace ashlar::nn::parts
 
 #endif // ASHLAR_DIALECTS_NN_PARTS_H

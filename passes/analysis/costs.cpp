@@ -288,7 +288,9 @@ Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedT
     rateClass = contraction.getRateClass(operands, results);
   }
   int64_t flops = static_cast<int64_t>(std::min<__int128>(elements, INT64_MAX / 64)) * flopsOf(compute.getCost());
-  bool isNarrow = llvm::all_of(operands, [](RankedTensorType type) { return type.getElementTypeBitWidth() == 16; });
+  // The factors of a contraction come first; an attention takes sums in f32, too.
+  bool isNarrow = llvm::all_of(rateClass ? operands.take_front(2) : operands,
+                               [](RankedTensorType type) { return type.getElementTypeBitWidth() == 16; });
   return isNarrow ? Work{0, flops, rateClass} : Work{flops, 0, rateClass};
 }
 

@@ -489,6 +489,70 @@ func.func @softmax_cross_entropy_c1(%x: tensor<2x3xf32>, %l: tensor<3xi32>) {
 
 // -----
 
+func.func @attention_log_sum_c1(%q: tensor<4x3xf32>, %k: tensor<4x2xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{query of 'tensor<4x3xf32>' and key of 'tensor<4x2xf32>' differ in more than their rows}}
+  %0 = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<4x3xf32>, tensor<4x2xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_log_sum_c2(%q: tensor<4x3xf32>, %m: tensor<2x4xi1>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{mask of 'tensor<2x4xi1>' does not repeat to scores of 'tensor<4x4xf32>'}}
+  %0 = nn.attention_log_sum %q, %q mask = %m scale = 1.0 : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<2x4xi1>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_log_sum_c3(%q: tensor<4x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{diagonal -1 is of no causal attention}}
+  %0 = nn.attention_log_sum %q, %q scale = 1.0 diagonal = -1 : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c1(%q: tensor<4x3xf32>, %k: tensor<4x3xf64>, %l: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{query of 'tensor<4x3xf32>' and key of 'tensor<4x3xf64>' differ in more than their rows}}
+  %0 = nn.attention %q, %k, %k, %l scale = 1.0 : (tensor<4x3xf32>, tensor<4x3xf64>, tensor<4x3xf64>, tensor<4xf32>) -> tensor<4x3xf64>
+  return
+}
+
+// -----
+
+func.func @attention_c4(%q: tensor<4x3xf32>, %v: tensor<5x3xf32>, %l: tensor<4xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{value of 'tensor<5x3xf32>' and key of 'tensor<4x3xf32>' differ in more than their columns}}
+  %0 = nn.attention %q, %q, %v, %l scale = 1.0 : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<5x3xf32>, tensor<4xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c5(%q: tensor<4x3xbf16>, %l: tensor<4xbf16>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{log_sum of 'tensor<4xbf16>' is not of 'tensor<4xf32>'}}
+  %0 = nn.attention %q, %q, %q, %l scale = 1.0 : (tensor<4x3xbf16>, tensor<4x3xbf16>, tensor<4x3xbf16>, tensor<4xbf16>) -> tensor<4x3xbf16>
+  return
+}
+
+// -----
+
+func.func @attention_gradient_c6(%q: tensor<4x3xf32>, %l: tensor<4xf32>, %g: tensor<4x2xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{out of 'tensor<4x2xf32>' is not of 'tensor<4x3xf32>'}}
+  %0 = nn.attention_gradient key %q, %q, %q, %l, %g, %g scale = 1.0
+     : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4xf32>, tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
 func.func @gather_c1(%table: tensor<f32>, %i: tensor<2xi64>) {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{gather needs a table of rank >= 1, has 'tensor<f32>'}}

@@ -229,6 +229,34 @@ func.func @contractions(%a: tensor<5x2x3xf32>, %b: tensor<5x4x3xf32>, %x: tensor
   return
 }
 
+// CHECK-LABEL: @attention
+func.func @attention(%q: tensor<5x2x3xf32>, %k: tensor<5x4x3xf32>, %v: tensor<5x4x6xf32>, %bools: tensor<5x1x4xi1>,
+                     %floats: tensor<1x2x4xf16>, %n: tensor<4x3xbf16>, %l: tensor<4xf32>) {
+  // CHECK: %[[L:.*]] = nn.attention_log_sum %[[Q:.*]], %[[K:.*]] scale = 1.000000e+00 : (tensor<5x2x3xf32>, tensor<5x4x3xf32>) -> tensor<5x2xf32>
+  %log_sum = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<5x2x3xf32>, tensor<5x4x3xf32>) -> tensor<5x2xf32>
+  // CHECK: nn.attention_log_sum %[[Q]], %[[K]] mask = %[[BOOLS:.*]] scale = 5.000000e-01 causal :
+  %0 = nn.attention_log_sum %q, %k mask = %bools scale = 0.5 causal : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x1x4xi1>) -> tensor<5x2xf32>
+  // CHECK: %[[Y:.*]] = nn.attention %[[Q]], %[[K]], %[[V:.*]], %[[L]] mask = %[[FLOATS:.*]] scale = 5.000000e-01 causal diagonal = -2 :
+  %y = nn.attention %q, %k, %v, %log_sum mask = %floats scale = 0.5 causal diagonal = -2
+     : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<1x2x4xf16>) -> tensor<5x2x6xf32>
+  // CHECK: nn.attention_gradient query %[[Q]], %[[K]], %[[V]], %[[L]], %[[Y]], %[[Y]] scale = 1.000000e+00 :
+  %dq = nn.attention_gradient query %q, %k, %v, %log_sum, %y, %y scale = 1.0
+      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<5x2x6xf32>, tensor<5x2x6xf32>) -> tensor<5x2x3xf32>
+  // CHECK: nn.attention_gradient key
+  %dk = nn.attention_gradient key %q, %k, %v, %log_sum, %y, %y scale = 1.0
+      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<5x2x6xf32>, tensor<5x2x6xf32>) -> tensor<5x4x3xf32>
+  // CHECK: nn.attention_gradient value %[[Q]], %[[K]], %[[V]], %[[L]], %[[Y]], %[[Y]] mask = %[[BOOLS]] scale = 1.000000e+00 causal :
+  %dv = nn.attention_gradient value %q, %k, %v, %log_sum, %y, %y mask = %bools scale = 1.0 causal
+      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<5x2x6xf32>, tensor<5x2x6xf32>, tensor<5x1x4xi1>)
+      -> tensor<5x4x6xf32>
+  // CHECK: nn.attention {{.*}} -> tensor<4x3xf32>
+  %wide = nn.attention %n, %n, %n, %l scale = 1.0 : (tensor<4x3xbf16>, tensor<4x3xbf16>, tensor<4x3xbf16>, tensor<4xf32>) -> tensor<4x3xf32>
+  // CHECK: nn.attention_gradient value {{.*}} -> tensor<4x3xf32>
+  %dwide = nn.attention_gradient value %n, %n, %n, %l, %wide, %wide scale = 1.0
+      : (tensor<4x3xbf16>, tensor<4x3xbf16>, tensor<4x3xbf16>, tensor<4xf32>, tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  return
+}
+
 // CHECK-LABEL: @convolutions
 func.func @convolutions(%x: tensor<8x4x32xf32>, %w: tensor<6x4x3xf32>, %last: tensor<8x32x4xf32>, %narrow: tensor<2x3x5x7xbf16>,
                         %depthwise: tensor<6x1x3x3xbf16>) {

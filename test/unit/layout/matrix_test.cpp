@@ -95,6 +95,54 @@ constexpr Use kUses[] = {
      R"(%i = nn.index [1] : tensor<6xi64>
         %y = nn.scatter_add %i, %x : tensor<6xi64>, tensor<6x8xf64> -> tensor<9x8xf64>)",
      "9x8xf64"},
+    {"attention of queries",
+     R"(%i = nn.index [1, 2] : tensor<5x8xi64>
+        %k = nn.cast %i : tensor<5x8xi64> -> tensor<5x8xf64>
+        %j = nn.index [2, 1] : tensor<5x4xi64>
+        %v = nn.cast %j : tensor<5x4xi64> -> tensor<5x4xf64>
+        %sums = nn.attention_log_sum %x, %k scale = 0.01 : (tensor<6x8xf64>, tensor<5x8xf64>) -> tensor<6xf64>
+        %y = nn.attention %x, %k, %v, %sums scale = 0.01 : (tensor<6x8xf64>, tensor<5x8xf64>, tensor<5x4xf64>, tensor<6xf64>) -> tensor<6x4xf64>)",
+     "6x4xf64"},
+    {"attention of keys, masked",
+     R"(%i = nn.index [1, 2] : tensor<5x8xi64>
+        %q = nn.cast %i : tensor<5x8xi64> -> tensor<5x8xf64>
+        %j = nn.index [2, 1] : tensor<6x4xi64>
+        %v = nn.cast %j : tensor<6x4xi64> -> tensor<6x4xf64>
+        %m = nn.constant dense<[[true, false, true, true, false, true]]> : tensor<1x6xi1>
+        %sums = nn.attention_log_sum %q, %x mask = %m scale = 0.01 : (tensor<5x8xf64>, tensor<6x8xf64>, tensor<1x6xi1>) -> tensor<5xf64>
+        %y = nn.attention %q, %x, %v, %sums mask = %m scale = 0.01
+           : (tensor<5x8xf64>, tensor<6x8xf64>, tensor<6x4xf64>, tensor<5xf64>, tensor<1x6xi1>) -> tensor<5x4xf64>)",
+     "5x4xf64"},
+    {"attention of values",
+     R"(%i = nn.index [1, 2] : tensor<5x3xi64>
+        %q = nn.cast %i : tensor<5x3xi64> -> tensor<5x3xf64>
+        %j = nn.index [2, 1] : tensor<6x3xi64>
+        %k = nn.cast %j : tensor<6x3xi64> -> tensor<6x3xf64>
+        %sums = nn.attention_log_sum %q, %k scale = 0.01 : (tensor<5x3xf64>, tensor<6x3xf64>) -> tensor<5xf64>
+        %y = nn.attention %q, %k, %x, %sums scale = 0.01 : (tensor<5x3xf64>, tensor<6x3xf64>, tensor<6x8xf64>, tensor<5xf64>) -> tensor<5x8xf64>)",
+     "5x8xf64"},
+    {"causal attention to itself, and its gradients",
+     R"(%sums = nn.attention_log_sum %x, %x scale = 0.01 causal : (tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6xf64>
+        %o = nn.attention %x, %x, %x, %sums scale = 0.01 causal : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>) -> tensor<6x8xf64>
+        %q = nn.attention_gradient query %x, %x, %x, %sums, %o, %x scale = 0.01 causal
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6x8xf64>
+        %k = nn.attention_gradient key %x, %x, %x, %sums, %o, %x scale = 0.01 causal
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6x8xf64>
+        %v = nn.attention_gradient value %x, %x, %x, %sums, %o, %x scale = 0.01 causal
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6x8xf64>
+        %y = nn.concat %o, %q, %k, %v dim = 0 : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<24x8xf64>)",
+     "24x8xf64"},
+    {"gradients of attention to itself",
+     R"(%sums = nn.attention_log_sum %x, %x scale = 0.01 : (tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6xf64>
+        %o = nn.attention %x, %x, %x, %sums scale = 0.01 : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>) -> tensor<6x8xf64>
+        %q = nn.attention_gradient query %x, %x, %x, %sums, %o, %x scale = 0.01
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6x8xf64>
+        %k = nn.attention_gradient key %x, %x, %x, %sums, %o, %x scale = 0.01
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6x8xf64>
+        %v = nn.attention_gradient value %x, %x, %x, %sums, %o, %x scale = 0.01
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6x8xf64>
+        %y = nn.concat %o, %q, %k, %v dim = 0 : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<24x8xf64>)",
+     "24x8xf64"},
     {"random, by index",
      R"(%i = nn.index [8, 1] : tensor<6x8xi64>
         %s = nn.constant dense<7> : tensor<i64>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gradient of every nn op against central differences in f64, on random shapes. One row of `kCases` an op (or form of an op): the text
-// of the op over operands %a, %b, %c, their types, and the range of their elements, which keeps away from kinks and poles.
+// of the op over operands %a, %b, %c, their types, and the range of their elements, which keeps away from kinks and poles. An op may take
+// the result of another one before it; its gradient counts the way through that.
 
 #include "test/unit/reference/parsed_module.h"
 
@@ -21,7 +22,8 @@ namespace {
 struct Operand {
   std::string type;
   double low = -2, high = 2;
-  double kink = -1e9; // elements stay 0.01 away from it
+  double kink = -1e9;   // elements stay 0.01 away from it
+  bool isFixed = false; // floats without a gradient
 };
 
 struct Case {
@@ -29,7 +31,8 @@ struct Case {
   std::vector<Operand> operands;
   std::string op;
   std::string resultType;
-  bool widensResult = false; // of bf16 and f16 to f32
+  std::string widened = ""; // the type that is of f32 where others are of bf16 or f16
+  std::string before = "";  // ops whose results the op takes
 };
 
 // Draws the sizes of a case.
@@ -255,11 +258,35 @@ void addNormalizationCases(std::vector<Case> &cases, Sizes &sizes) {
                      {{x}},
                      "nn.moments %a dims = " + form.otherDims + " : " + x + " -> " + both,
                      both,
-                     /*widensResult=*/true});
+                     /*widened=*/both});
     cases.push_back({"normalize of " + form.keptDims,
                      {{x}, {statistic}, {statistic}, {statistic}, {statistic, 0.5, 2}},
                      "nn.normalize %a, %b, %c, %d, %e dims = " + form.keptDims + " epsilon = 1.0e-01 : " + x + ", " + statistic,
                      x});
+  }
+}
+
+// Of the query, the key and the value, through the logarithms of sums as well; masks of bools and floats, and causal.
+void addAttentionCases(std::vector<Case> &cases, Sizes &sizes) {
+  for (const char *form : {"plain", "bool", "float", "causal"}) {
+    std::string name = form;
+    int64_t batch = sizes.draw(), rows = sizes.draw(), keys = sizes.draw(), width = sizes.draw(), columns = sizes.draw();
+    auto type = [&](int64_t first, int64_t second) { return Sizes::typeOf({batch, first, second}); };
+    std::string q = type(rows, width), k = type(keys, width), v = type(keys, columns), out = type(rows, columns), mask;
+    std::string logSum = Sizes::typeOf({batch, rows});
+    std::vector<Operand> operands = {{q}, {k}, {v}};
+    if (name == "float") {
+      operands.push_back({mask = Sizes::typeOf({1, rows, keys}), -2, 2, -1e9, /*isFixed=*/true});
+    } else if (name == "bool") { // all true: a row without a key is NaN
+      operands.push_back({mask = Sizes::typeOf({batch, 1, keys}, "i1"), 1, 1});
+    }
+    std::string attributes = std::string(mask.empty() ? "" : " mask = %d") + " scale = 7.500000e-01" +
+                             (name == "causal" ? " causal diagonal = " + std::to_string(sizes.draw() - 1) : "");
+    std::string more = mask.empty() ? "" : ", " + mask;
+    cases.push_back(
+        {"attention, " + name, operands,
+         "nn.attention %a, %b, %c, %l" + attributes + " : (" + q + ", " + k + ", " + v + ", " + logSum + more + ") -> " + out, out,
+         /*widened=*/logSum, "%l = nn.attention_log_sum %a, %b" + attributes + " : (" + q + ", " + k + more + ") -> " + logSum});
   }
 }
 
@@ -273,6 +300,7 @@ std::vector<Case> makeCases(uint64_t seed) {
   addContractionCases(cases, sizes);
   addConvolutionCases(cases, sizes);
   addNormalizationCases(cases, sizes);
+  addAttentionCases(cases, sizes);
   return cases;
 }
 
@@ -281,7 +309,8 @@ std::string moduleText(const Case &c) {
   for (auto [i, operand] : llvm::enumerate(c.operands)) {
     arguments += (i ? ", %" : "%") + std::string(1, static_cast<char>('a' + i)) + ": " + operand.type;
   }
-  return "func.func @f(" + arguments + ") -> " + c.resultType + " { %r = " + c.op + "\n return %r : " + c.resultType + " }";
+  return "func.func @f(" + arguments + ") -> " + c.resultType + " { " + c.before + "\n %r = " + c.op + "\n return %r : " + c.resultType +
+         " }";
 }
 
 // Adds @gradient: the arguments of @f and the gradient of its result, to the gradients of the arguments that have one. Returns which have.
@@ -289,8 +318,7 @@ std::vector<bool> addGradientFunction(ModuleOp module) {
   auto function = module.lookupSymbol<func::FuncOp>("f").clone();
   function.setName("gradient");
   module.push_back(function);
-  Operation *op = &function.getBody().front().front();
-  Operation *terminator = function.getBody().front().getTerminator();
+  Operation *terminator = function.getBody().front().getTerminator(), *op = terminator->getPrevNode();
   Location loc = op->getLoc();
   Value resultGradient = function.getBody().front().addArgument(op->getResult(0).getType(), loc);
   OpBuilder builder(terminator);
@@ -362,7 +390,7 @@ TEST_CASE("gradients of all ops agree with central differences", "[reference][gr
     std::vector<Tensor> gradients = run(*module, "gradient", gradientInputs);
     size_t next = 0;
     for (size_t a = 0; a < inputs.size(); ++a) {
-      if (!inputs[a].isFloat()) {
+      if (!inputs[a].isFloat() || c.operands[a].isFixed) {
         CHECK_FALSE(has[a]);
         continue;
       }
@@ -396,8 +424,8 @@ TEST_CASE("gradients in bf16 and f16 are those in f64, rounded", "[reference][gr
           text.replace(at, 3, element.str());
         }
       }
-      if (c.widensResult) {
-        text = replaceAll(text, replaceElement(c.resultType, element), replaceElement(c.resultType, "f32"));
+      if (!c.widened.empty()) {
+        text = replaceAll(text, replaceElement(c.widened, element), replaceElement(c.widened, "f32"));
       }
       OwningOpRef<ModuleOp> exact = parse(moduleText(c)), narrow = parse(text);
       std::vector<bool> has = addGradientFunction(*exact);

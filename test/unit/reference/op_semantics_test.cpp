@@ -308,6 +308,48 @@ std::vector<Row> contractionRows() {
   };
 }
 
+// Scores 0, 0 and 0, log 3: weights 1/2, 1/2 and 1/4, 3/4. A causal row 0 sees key 0 alone.
+std::vector<Row> attentionRows() {
+  const std::string kColumn = "tensor<2x1xf64>", kSquare = "tensor<2x2xf64>", kVector = "tensor<2xf64>";
+  const std::string kQ = "dense<[[0.0], [2.0]]> : " + kColumn, kK = "dense<[[0.0], [1.0986122886681098]]> : " + kColumn;
+  const std::string kV = "dense<[[1.0, 10.0], [5.0, 20.0]]> : " + kSquare, kScale = " scale = 5.000000e-01";
+  const std::string kLogSum = "dense<[0.6931471805599453, 1.3862943611198906]> : " + kVector;
+  const std::string kOut = "dense<[[3.0, 15.0], [4.0, 17.5]]> : " + kSquare, kG = "dense<[[1.0, 0.0], [1.0, 0.0]]> : " + kSquare;
+  const std::string kBools = "tensor<1x2xi1>", kFloats = "tensor<2x1xf32>", kOfLogSum = kColumn + ", " + kColumn;
+  const std::string kOfOut = kOfLogSum + ", " + kSquare + ", " + kVector;
+  const std::string kOfGradient = kScale + " : (" + kOfOut + ", " + kSquare + ", " + kSquare + ") -> ";
+  return {
+      {"nn.attention_log_sum %a, %b" + kScale + " : (" + kOfLogSum + ") -> " + kVector, {kQ, kK}, kLogSum},
+      {"nn.attention_log_sum %a, %b" + kScale + " causal : (" + kOfLogSum + ") -> " + kVector,
+       {kQ, kK},
+       "dense<[0.0, 1.3862943611198906]> : " + kVector},
+      // Row 1 sees key 0 alone, row 0 none.
+      {"nn.attention_log_sum %a, %b" + kScale + " causal diagonal = -1 : (" + kOfLogSum + ") -> " + kVector,
+       {kQ, kK},
+       "dense<[0x7FF8000000000000, 0.0]> : " + kVector},
+      {"nn.attention_log_sum %a, %b mask = %c" + kScale + " : (" + kOfLogSum + ", " + kBools + ") -> " + kVector,
+       {kQ, kK, "dense<[[true, false]]> : " + kBools},
+       "dense<0.0> : " + kVector},
+      {"nn.attention_log_sum %a, %b mask = %c" + kScale + " : (" + kOfLogSum + ", " + kFloats + ") -> " + kVector,
+       {kQ, kK, "dense<[[2.0], [-3.0]]> : " + kFloats},
+       "dense<[2.6931471805599453, -1.6137056388801094]> : " + kVector},
+      {"nn.attention %a, %b, %c, %d" + kScale + " : (" + kOfOut + ") -> " + kSquare, {kQ, kK, kV, kLogSum}, kOut},
+      {"nn.attention %a, %b, %c, %d mask = %e" + kScale + " : (" + kOfOut + ", " + kBools + ") -> " + kSquare,
+       {kQ, kK, kV, "dense<0.0> : " + kVector, "dense<[[true, false]]> : " + kBools},
+       "dense<[[1.0, 10.0], [1.0, 10.0]]> : " + kSquare},
+      // The gradients of the scores are -1, 1 and -3/4, 3/4.
+      {"nn.attention_gradient query %a, %b, %c, %d, %e, %f" + kOfGradient + kColumn,
+       {kQ, kK, kV, kLogSum, kOut, kG},
+       "dense<[[0.5493061443340549], [0.4119796082505412]]> : " + kColumn},
+      {"nn.attention_gradient key %a, %b, %c, %d, %e, %f" + kOfGradient + kColumn,
+       {kQ, kK, kV, kLogSum, kOut, kG},
+       "dense<[[-0.75], [0.75]]> : " + kColumn},
+      {"nn.attention_gradient value %a, %b, %c, %d, %e, %f" + kOfGradient + kSquare,
+       {kQ, kK, kV, kLogSum, kOut, kG},
+       "dense<[[0.75, 0.0], [1.25, 0.0]]> : " + kSquare},
+  };
+}
+
 std::vector<Row> convolutionRows() {
   const std::string kX = "dense<[[[1.0, 2.0, 3.0, 4.0]]]> : tensor<1x1x4xf32>", kW = "dense<[[[1.0, 10.0, 100.0]]]> : tensor<1x1x3xf32>";
   const std::string kStrided = "windows = [#nn.window<3, stride = 2, low = 1>]"; // elements -1, 0, 1 and 1, 2, 3
@@ -350,7 +392,7 @@ std::string moduleText(const Row &row, ArrayRef<Tensor> inputs, const Tensor &ex
 
 TEST_CASE("ops compute what they say", "[reference][semantics]") {
   std::vector<Row> rows = elementwiseRows();
-  for (const std::vector<Row> &more : {shapeRows(), windowRows(), contractionRows(), convolutionRows()}) {
+  for (const std::vector<Row> &more : {shapeRows(), windowRows(), contractionRows(), attentionRows(), convolutionRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::set<std::string> tested;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention: three ops whose scores are no values of the program.
+
+#ifndef ASHLAR_DIALECTS_NN_NN_ATTENTION_TD
+#define ASHLAR_DIALECTS_NN_NN_ATTENTION_TD
+
+include "dialects/nn/nn_base.td"
+
+def Nn_AttentionOperandAttr : EnumAttr<Nn_Dialect, Nn_AttentionOperand, "attention_operand">;
+def Nn_MaskTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1]>;
+
+// An op on the scores of queries and keys. Mixed precision gives it f32: it runs before attention is recognised, so that the ops of narrow
+// tensors that a program has take these as they are.
+class Nn_AttentionBaseOp<string opMnemonic, string parts, dag operands, list<Trait> traits>
+    : Nn_PureOp<opMnemonic, Nn_Computes<"Contraction", "Wide", parts>,
+                !listconcat([DeclareOpInterfaceMethods<ContractionOpInterface>, Nn_Expandable], traits)> {
+  let arguments = !con(operands, (ins Optional<Nn_MaskTensor>:$mask, F64Attr:$scale, UnitAttr:$causal,
+                                      DefaultValuedAttr<I64Attr, "0">:$diagonal));
+  let results = (outs Nn_FloatTensor:$result);
+}
+
+def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key),
+                                              [InferTypeOpAdaptor]> {
+  let summary = "The logarithm of the sum of exp(score) over the keys of each query";
+  let description = [{
+    The query is (batch..., rows, width), the key (batch..., keys, width), the result (batch..., rows), in f64 where they are, else in f32.
+    The scores, (batch..., rows, keys), are s = scale * query key^T in the type of the result; `mask` is added to them, or where it is of
+    bools, s is -infinity where it is false. With `causal` s is -infinity, too, where key > row + `diagonal`. The mask has the dims of the
+    scores, each of them whole or 1, along which it repeats.
+
+        result[b, i] = max + log(sum over j of exp(s[b, i, j] - max)), max being the largest s[b, i, j]
+
+        %l = nn.attention_log_sum %q, %k scale = 1.250000e-01 causal : (tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>) -> tensor<8x12x128xf32>
+
+    A row without a key that it sees is NaN, as its softmax is.
+
+    **Constraints:** (C1) query and key have equal rank >= 2, batch dims, width and element type; (C2) the mask has the rank of the scores, and
+    each of its dims is of their size or 1; (C3) `diagonal` is 0 without `causal`.
+  }];
+  let assemblyFormat = [{
+    $query `,` $key (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)? (`diagonal` `=` $diagonal^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def Nn_AttentionOp : Nn_AttentionBaseOp<"attention", "attended",
+                                        (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key, Nn_FloatTensor:$value, Nn_FloatTensor:$log_sum),
+                                        [InferTypeOpAdaptorWithIsCompatible, Nn_Differentiable]> {
+  let summary = "The sum of the values of all keys, each times the softmax of its score";
+  let description = [{
+    `log_sum` is the result of `nn.attention_log_sum`, which defines the scores s, for the same query, key and mask. The value is
+    (batch..., keys, columns), the result (batch..., rows, columns) of its element type, or f32 where that is narrower.
+
+        result[b, i, c] = sum over j of exp(s[b, i, j] - log_sum[b, i]) * value[b, j, c]
+
+        %y = nn.attention %q, %k, %v, %l scale = 1.250000e-01 causal
+           : (tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128xf32>) -> tensor<8x12x128x64xbf16>
+
+    The gradient of query, key and value counts their way through `log_sum`, which gets none itself; nor does the mask: a mask that is trained
+    is no operand of this op. Sharded keys make terms of the result. Padding of uneven shards is keys of 0 with values of 0, which add
+    nothing where exp(-log_sum) is finite.
+
+    **Constraints:** (C1) to (C3) as for nn.attention_log_sum; (C4) the value has the rank, batch dims, keys and element type of the key; (C5)
+    log_sum is (batch..., rows), in f64 where query and key are, else in f32.
+  }];
+  let assemblyFormat = [{
+    $query `,` $key `,` $value `,` $log_sum (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)? (`diagonal` `=` $diagonal^)? attr-dict
+    `:` functional-type(operands, results)
+  }];
+}
+
+def Nn_AttentionGradientOp
+    : Nn_AttentionBaseOp<"attention_gradient", "attentionGradient",
+                         (ins Nn_AttentionOperandAttr:$of, Nn_FloatTensor:$query, Nn_FloatTensor:$key, Nn_FloatTensor:$value,
+                              Nn_FloatTensor:$log_sum, Nn_FloatTensor:$out, Nn_FloatTensor:$gradient),
+                         [InferTypeOpAdaptorWithIsCompatible, AllTypesMatch<["out", "gradient"]>]> {
+  let summary = "The gradient of an attention with respect to its query, key or value";
+  let description = [{
+    `out` is the result of `nn.attention` for the same operands, `gradient` its gradient. The result has the type of query, key or value, or
+    f32 where that is narrower.
+
+        p[b, i, j] = exp(s[b, i, j] - log_sum[b, i])
+        t[b, i, j] = scale * p[b, i, j] * sum over c of gradient[b, i, c] * (value[b, j, c] - out[b, i, c])
+        query: result[b, i, w] = sum over j of t[b, i, j] * key[b, j, w]
+        key:   result[b, j, w] = sum over i of t[b, i, j] * query[b, i, w]
+        value: result[b, j, c] = sum over i of p[b, i, j] * gradient[b, i, c]
+
+        %dk = nn.attention_gradient key %q, %k, %v, %l, %y, %g scale = 1.250000e-01 causal
+            : (tensor<4x8x64xf32>, tensor<4x8x64xf32>, tensor<4x8x64xf32>, tensor<4x8xf32>, tensor<4x8x64xf32>, tensor<4x8x64xf32>) -> tensor<4x8x64xf32>
+
+    **Constraints:** (C1) to (C5) as for nn.attention; (C6) out and gradient have one type that the result of nn.attention may have.
+  }];
+  let assemblyFormat = [{
+    $of $query `,` $key `,` $value `,` $log_sum `,` $out `,` $gradient (`mask` `=` $mask^)? `scale` `=` $scale
+    (`causal` $causal^)? (`diagonal` `=` $diagonal^)? attr-dict `:` functional-type(operands, results)
+  }];
+}
+
+#endif // ASHLAR_DIALECTS_NN_NN_ATTENTION_TD

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Attention; labels of constraints as in nn_attention.td. The expansions of the three ops build equal scores and weights, which CSE merges:
+// of one attention a program then computes them once, forward and backward.
+
+#include "dialects/nn/ops/evaluation.h"
+#include "dialects/nn/ops/nn_builder.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+//===-- Types -------------------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity(); // the score of a key that a query does not see
+
+int64_t rowsOf(RankedTensorType type) {
+  return type.getShape().end()[-2];
+}
+
+int64_t columnsOf(RankedTensorType type) {
+  return type.getShape().back();
+}
+
+// Returns the type of the scores, in which sums over keys are computed.
+RankedTensorType scoresTypeOf(RankedTensorType query, RankedTensorType key) {
+  SmallVector<int64_t> shape(query.getShape().drop_back());
+  shape.push_back(rowsOf(key));
+  Type element = query.getElementType();
+  return RankedTensorType::get(shape, element.isF64() ? element : Float32Type::get(element.getContext()));
+}
+
+RankedTensorType logSumTypeOf(RankedTensorType scores) {
+  return scores.clone(scores.getShape().drop_back());
+}
+
+template <typename Op> int64_t diagonalOf(Op op) {
+  return static_cast<int64_t>(op.getDiagonal()); // which may be negative
+}
+
+// C1 to C3
+template <typename Adaptor> LogicalResult checkScores(std::optional<Location> loc, Adaptor adaptor) {
+  RankedTensorType query = typeOf(adaptor.getQuery()), key = typeOf(adaptor.getKey());
+  bool fit = query.getRank() >= 2 && query.getRank() == key.getRank() && query.getElementType() == key.getElementType() &&
+             query.getShape().drop_back(2) == key.getShape().drop_back(2) && columnsOf(query) == columnsOf(key);
+  if (!fit) { // C1
+    return emitOptionalError(loc, "query of ", query, " and key of ", key, " differ in more than their rows");
+  }
+  if (adaptor.getMask()) { // C2
+    RankedTensorType mask = typeOf(adaptor.getMask()), scores = scoresTypeOf(query, key);
+    bool fits = mask.getRank() == scores.getRank() && llvm::all_of(llvm::zip_equal(mask.getShape(), scores.getShape()), [](auto sizes) {
+                  return std::get<0>(sizes) == 1 || std::get<0>(sizes) == std::get<1>(sizes);
+                });
+    if (!fits) {
+      return emitOptionalError(loc, "mask of ", mask, " does not repeat to scores of ", scores);
+    }
+  }
+  if (!adaptor.getCausal() && adaptor.getDiagonal() != 0) { // C3
+    return emitOptionalError(loc, "diagonal ", diagonalOf(adaptor), " is of no causal attention");
+  }
+  return success();
+}
+
+// C1 to C5
+template <typename Adaptor> LogicalResult checkAttention(std::optional<Location> loc, Adaptor adaptor) {
+  if (failed(checkScores(loc, adaptor))) {
+    return failure();
+  }
+  RankedTensorType query = typeOf(adaptor.getQuery()), key = typeOf(adaptor.getKey()), value = typeOf(adaptor.getValue());
+  if (value.getRank() != key.getRank() || value.getElementType() != key.getElementType() ||
+      value.getShape().drop_back() != key.getShape().drop_back()) { // C4
+    return emitOptionalError(loc, "value of ", value, " and key of ", key, " differ in more than their columns");
+  }
+  RankedTensorType logSum = typeOf(adaptor.getLogSum()), expected = logSumTypeOf(scoresTypeOf(query, key));
+  if (logSum != expected) { // C5
+    return emitOptionalError(loc, "log_sum of ", logSum, " is not of ", expected);
+  }
+  return success();
+}
+
+// Returns the type of an attention's result, the narrower one of two where there are two.
+template <typename Adaptor> RankedTensorType resultTypeOf(Adaptor adaptor) {
+  SmallVector<int64_t> shape(typeOf(adaptor.getQuery()).getShape());
+  shape.back() = columnsOf(typeOf(adaptor.getValue()));
+  return typeOf(adaptor.getValue()).clone(shape);
+}
+
+bool isOrWidens(Type narrow, Type type) {
+  auto from = cast<RankedTensorType>(narrow), to = cast<RankedTensorType>(type);
+  bool isWidened = isNarrowFloat(from.getElementType()) && to.getElementType().isF32();
+  return from == to || (isWidened && from.getShape() == to.getShape());
+}
+
+} // namespace
+
+LogicalResult AttentionLogSumOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
+                                                  SmallVectorImpl<Type> &types) {
+  if (failed(checkScores(loc, adaptor))) {
+    return failure();
+  }
+  types.push_back(logSumTypeOf(scoresTypeOf(typeOf(adaptor.getQuery()), typeOf(adaptor.getKey()))));
+  return success();
+}
+
+LogicalResult AttentionOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor, SmallVectorImpl<Type> &types) {
+  if (failed(checkAttention(loc, adaptor))) {
+    return failure();
+  }
+  types.push_back(resultTypeOf(adaptor));
+  return success();
+}
+
+bool AttentionOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {
+  return isOrWidens(inferred.front(), actual.front());
+}
+
+LogicalResult AttentionGradientOp::inferReturnTypes(MLIRContext *, std::optional<Location> loc, Adaptor adaptor,
+                                                    SmallVectorImpl<Type> &types) {
+  if (failed(checkAttention(loc, adaptor))) {
+    return failure();
+  }
+  if (RankedTensorType out = typeOf(adaptor.getOut()), expected = resultTypeOf(adaptor); !isOrWidens(expected, out)) { // C6
+    return emitOptionalError(loc, "out of ", out, " is not of ", expected);
+  }
+  Value operands[] = {adaptor.getQuery(), adaptor.getKey(), adaptor.getValue()};
+  types.push_back(operands[static_cast<size_t>(adaptor.getOf())].getType());
+  return success();
+}
+
+bool AttentionGradientOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange actual) {
+  return isOrWidens(inferred.front(), actual.front());
+}
+
+//===-- Products ----------------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+// Returns the products of `columns` columns for each score; of a causal attention half of them.
+int64_t productsOf(ArrayRef<RankedTensorType> operands, int64_t columns, bool isCausal) {
+  __int128 scores = __int128(operands[0].getNumElements()) / std::max<int64_t>(columnsOf(operands[0]), 1) * rowsOf(operands[1]);
+  return static_cast<int64_t>(std::min<__int128>(scores * columns / (isCausal ? 2 : 1), INT64_MAX));
+}
+
+RateClass attentionRateClass(ArrayRef<RankedTensorType> operands) {
+  return {RateClass::Product, std::min({rowsOf(operands[0]), rowsOf(operands[1]), columnsOf(operands[0])})};
+}
+
+} // namespace
+
+int64_t AttentionLogSumOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
+  return productsOf(operands, columnsOf(operands[0]), getCausal());
+}
+
+RateClass AttentionLogSumOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
+  return attentionRateClass(operands);
+}
+
+int64_t AttentionOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
+  return productsOf(operands, columnsOf(operands[0]) + columnsOf(operands[2]), getCausal());
+}
+
+RateClass AttentionOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
+  return attentionRateClass(operands);
+}
+
+// The scores, their gradients but for the value, and the sum.
+int64_t AttentionGradientOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
+  int64_t width = columnsOf(operands[0]), columns = columnsOf(operands[2]);
+  return productsOf(operands, getOf() == AttentionOperand::Value ? width + columns : 2 * width + columns, getCausal());
+}
+
+RateClass AttentionGradientOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
+  return attentionRateClass(operands);
+}
+
+//===-- Sharding ----------------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+// The factors of the tensors of an attention. A causal op counts rows and keys from 0, so it needs all of them, or is written out.
+struct AttentionFactors {
+  template <typename Op> AttentionFactors(Op op, FactorKind rows, FactorKind keys) {
+    ArrayRef<int64_t> queryShape = shapeOf(op.getQuery());
+    TensorFactors batch;
+    for (int64_t size : queryShape.drop_back(2)) {
+      batch.push_back({rule.addFactor(size)});
+    }
+    int64_t row = rule.addFactor(queryShape.end()[-2], op.getCausal() ? FactorKind::Expanded : rows);
+    int64_t key = rule.addFactor(shapeOf(op.getKey()).end()[-2], op.getCausal() ? FactorKind::Expanded : keys);
+    int64_t width = rule.addFactor(queryShape.back(), FactorKind::Expanded);
+    auto withBatch = [&](std::initializer_list<int64_t> factors) {
+      TensorFactors tensor = batch;
+      for (int64_t factor : factors) {
+        tensor.push_back({factor});
+      }
+      return tensor;
+    };
+    ofQuery = withBatch({row, width});
+    ofKey = withBatch({key, width});
+    ofLogSum = withBatch({row});
+    scores = withBatch({row, key});
+    if (Value mask = op.getMask()) {
+      for (auto [d, size] : llvm::enumerate(shapeOf(mask))) {
+        ofMask.push_back(size == rule.factors[scores[d].front()].size ? scores[d] : TensorFactors::value_type());
+      }
+    }
+  }
+
+  // Adds the columns of the value.
+  void addColumns(int64_t size, FactorKind kind) {
+    int64_t column = rule.addFactor(size, kind);
+    ofValue = ofKey;
+    ofOut = ofQuery;
+    ofValue.back() = ofOut.back() = {column};
+  }
+
+  // Returns the rule of an op with these operands, then the mask where there is one.
+  ShardingRule finish(ArrayRef<TensorFactors> operands, const TensorFactors &result) {
+    rule.operands.assign(operands.begin(), operands.end());
+    if (!ofMask.empty()) {
+      rule.operands.push_back(ofMask);
+    }
+    rule.results = {result};
+    return rule;
+  }
+
+  ShardingRule rule;
+  TensorFactors ofQuery, ofKey, ofLogSum, ofValue, ofOut, scores, ofMask;
+};
+
+} // namespace
+
+// attention_log_sum: ([b, r, w], [b, k, w]) -> ([b, r]) expanded={k} expanded={w}
+ShardingRule AttentionLogSumOp::getShardingRule() {
+  AttentionFactors f(*this, FactorKind::PassThrough, FactorKind::Expanded);
+  return f.finish({f.ofQuery, f.ofKey}, f.ofLogSum);
+}
+
+// attention: ([b, r, w], [b, k, w], [b, k, c], [b, r]) -> ([b, r, c]) sum={k} expanded={w}
+ShardingRule AttentionOp::getShardingRule() {
+  AttentionFactors f(*this, FactorKind::PassThrough, FactorKind::Reduction);
+  f.addColumns(shapeOf(getValue()).back(), FactorKind::PassThrough);
+  return f.finish({f.ofQuery, f.ofKey, f.ofValue, f.ofLogSum}, f.ofOut);
+}
+
+// attention_gradient: ([b, r, w], [b, k, w], [b, k, c], [b, r], [b, r, c], [b, r, c]) and
+//   query -> ([b, r, w]) sum={k} expanded={w} sum={c}, key -> ([b, k, w]) sum={r} expanded={w} sum={c},
+//   value -> ([b, k, c]) sum={r} expanded={w}.
+// The gradients of scores are linear in their sums over columns.
+ShardingRule AttentionGradientOp::getShardingRule() {
+  const bool ofQuery = getOf() == AttentionOperand::Query, ofValue = getOf() == AttentionOperand::Value;
+  AttentionFactors f(*this, ofQuery ? FactorKind::PassThrough : FactorKind::Reduction,
+                     ofQuery ? FactorKind::Reduction : FactorKind::PassThrough);
+  f.addColumns(shapeOf(getValue()).back(), ofValue ? FactorKind::PassThrough : FactorKind::Reduction);
+  return f.finish({f.ofQuery, f.ofKey, f.ofValue, f.ofLogSum, f.ofOut, f.ofOut}, ofQuery ? f.ofQuery : ofValue ? f.ofValue : f.ofKey);
+}
+
+//===-- Gradients ---------------------------------------------------------------------------------------------------------------------===//
+
+// nn.attention_log_sum has no gradient of its own: what depends on it is an nn.attention, whose gradients count the way through it. A
+// program that uses it otherwise is refused where it is differentiated.
+void AttentionOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  NnBuilder b(*this, builder);
+  for (AttentionOperand of : {AttentionOperand::Query, AttentionOperand::Key, AttentionOperand::Value}) {
+    out[static_cast<size_t>(of)] =
+        AttentionGradientOp::create(b, getOperand(static_cast<unsigned>(of)).getType(), of, getQuery(), getKey(), getValue(), getLogSum(),
+                                    getResult(), g[0], getMask(), getScale(), getCausal(), getDiagonal());
+  }
+}
+
+//===-- Expansion ---------------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+// Repeats `rows`, of shape (batch..., rows), along the last dim of `like`.
+Value alongLast(NnBuilder &b, Value rows, Value like) {
+  return b.broadcastAlong(rows, {typeOf(like).getRank() - 1}, shapeOf(like));
+}
+
+Value product(NnBuilder &b, RankedTensorType type, Value lhs, Value rhs, bool transposeLhs, bool transposeRhs) {
+  return MatMulOp::create(b, type, lhs, rhs, transposeLhs, transposeRhs);
+}
+
+// Repeats a mask to the shape of the scores.
+Value repeatMask(NnBuilder &b, Value mask, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> dims, kept;
+  for (auto [d, size] : llvm::enumerate(shapeOf(mask))) {
+    if (size == shape[d]) {
+      dims.push_back(static_cast<int64_t>(d));
+      kept.push_back(size);
+    }
+  }
+  if (ArrayRef(kept) == shape) {
+    return mask;
+  }
+  Value dense = ArrayRef(kept) == shapeOf(mask) ? mask : ReshapeOp::create(b, typeOf(mask).clone(kept), mask).getResult();
+  return BroadcastOp::create(b, typeOf(mask).clone(shape), dense, dims);
+}
+
+template <typename Op> Value buildScores(NnBuilder &b, Op op) {
+  RankedTensorType type = scoresTypeOf(op.getQuery().getType(), op.getKey().getType());
+  Value scores = product(b, type, op.getQuery(), op.getKey(), /*transposeLhs=*/false, /*transposeRhs=*/true);
+  if (double scale = op.getScale().convertToDouble(); scale != 1) {
+    scores = b.times(scores, scale);
+  }
+  if (Value mask = op.getMask()) {
+    Value repeated = repeatMask(b, mask, type.getShape());
+    bool isBool = typeOf(mask).getElementType().isInteger(1);
+    scores = isBool ? b.select(repeated, scores, b.constant(type, kHidden)) : b.add(scores, b.as(scores, repeated));
+  }
+  if (op.getCausal()) {
+    SmallVector<int64_t> strides(type.getRank(), 0);
+    strides.end()[-2] = -1;
+    strides.back() = 1;
+    Value distance = IndexOp::create(b, type.clone(b.getI64Type()), strides); // key - row
+    Value isSeen = b.compare(Predicate::Le, distance, static_cast<double>(diagonalOf(op)));
+    scores = b.select(isSeen, scores, b.constant(type, kHidden));
+  }
+  return scores;
+}
+
+// Returns exp(score - log_sum).
+template <typename Op> Value buildWeights(NnBuilder &b, Op op) {
+  Value scores = buildScores(b, op);
+  return ExpOp::create(b, b.sub(scores, alongLast(b, op.getLogSum(), scores)));
+}
+
+// Returns the gradients of the products of queries and keys, of the type of these.
+Value buildScoreGradients(NnBuilder &b, AttentionGradientOp op) {
+  Value weights = buildWeights(b, op), slope = op.getGradient();
+  Value ofWeights = product(b, typeOf(weights), b.as(op.getValue(), slope), op.getValue(), /*transposeLhs=*/false, /*transposeRhs=*/true);
+  Value products = b.as(weights, b.mul(b.wide(slope), b.wide(op.getOut())));
+  Value mean = b.sum(products, {typeOf(products).getRank() - 1});
+  Value gradients = b.mul(weights, b.sub(ofWeights, alongLast(b, mean, weights)));
+  return b.as(op.getQuery(), b.times(gradients, op.getScale().convertToDouble()));
+}
+
+} // namespace
+
+Value AttentionLogSumOp::buildExpansion(OpBuilder &builder) {
+  NnBuilder b(*this, builder);
+  Value scores = buildScores(b, *this);
+  SmallVector<int64_t> last = {typeOf(scores).getRank() - 1};
+  Value largest = ReduceOp::create(b, Reduction::Max, scores, last);
+  Value sum = b.sum(ExpOp::create(b, b.sub(scores, alongLast(b, largest, scores))), last);
+  return b.add(largest, LogOp::create(b, sum));
+}
+
+Value AttentionOp::buildExpansion(OpBuilder &builder) {
+  NnBuilder b(*this, builder);
+  Value weights = b.as(getValue(), buildWeights(b, *this));
+  return product(b, getType(), weights, getValue(), /*transposeLhs=*/false, /*transposeRhs=*/false);
+}
+
+Value AttentionGradientOp::buildExpansion(OpBuilder &builder) {
+  NnBuilder b(*this, builder);
+  switch (getOf()) {
+  case AttentionOperand::Query:
+    return product(b, getType(), buildScoreGradients(b, *this), getKey(), /*transposeLhs=*/false, /*transposeRhs=*/false);
+  case AttentionOperand::Key:
+    return product(b, getType(), buildScoreGradients(b, *this), getQuery(), /*transposeLhs=*/true, /*transposeRhs=*/false);
+  case AttentionOperand::Value: {
+    Value weights = b.as(getValue(), buildWeights(b, *this));
+    return product(b, getType(), weights, b.as(getValue(), getGradient()), /*transposeLhs=*/true, /*transposeRhs=*/false);
+  }
+  }
+  llvm_unreachable("unknown operand");
+}
+
+//===-- Reference semantics -----------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+// The scores of an attention, row by row, in double precision.
+class ReferenceScores {
+public:
+  template <typename Op>
+  ReferenceScores(Op op, ArrayRef<Tensor> operands)
+      : query(operands[0]), key(operands[1]), mask(op.getMask() ? &operands.back() : nullptr), scale(op.getScale().convertToDouble()),
+        diagonal(op.getCausal() ? diagonalOf(op) : INT64_MAX),
+        shape(scoresTypeOf(op.getQuery().getType(), op.getKey().getType()).getShape()), width(columnsOf(query.getType())) {
+    rows = shape.end()[-2];
+    keys = shape.back();
+    batches = llvm::product_of(ArrayRef(shape).drop_back(2));
+  }
+
+  // Calls `visit` with each row, counted over the batch, and its scores.
+  void forEachRow(llvm::function_ref<void(int64_t batch, int64_t row, ArrayRef<double> scores)> visit) const {
+    std::vector<double> scores(keys);
+    forEachIndex(ArrayRef(shape).drop_back(), [&](ArrayRef<int64_t> index, int64_t at) {
+      int64_t batch = rows == 0 ? 0 : at / rows;
+      for (int64_t j = 0; j < keys; ++j) {
+        double sum = 0;
+        for (int64_t w = 0; w < width; ++w) {
+          sum += query.getFloat(at * width + w) * key.getFloat((batch * keys + j) * width + w);
+        }
+        scores[j] = j - index.back() > diagonal ? kHidden : masked(scale * sum, index, j);
+      }
+      visit(batch, at, scores);
+    });
+  }
+
+  int64_t batches, rows, keys;
+
+private:
+  double masked(double score, ArrayRef<int64_t> row, int64_t j) const {
+    if (!mask) {
+      return score;
+    }
+    Index place(row);
+    place.push_back(j);
+    for (auto [d, size] : llvm::enumerate(mask->getShape())) {
+      place[d] = size == 1 ? 0 : place[d];
+    }
+    int64_t i = mask->linearize(place);
+    return mask->isFloat() ? score + mask->getFloat(i) : mask->getInt(i) != 0 ? score : kHidden;
+  }
+
+  const Tensor &query, &key, *mask;
+  double scale;
+  int64_t diagonal;
+  SmallVector<int64_t> shape;
+  int64_t width;
+};
+
+} // namespace
+
+Tensor AttentionLogSumOp::evaluate(ArrayRef<Tensor> operands) {
+  Tensor result(getType());
+  ReferenceScores(*this, operands).forEachRow([&](int64_t, int64_t row, ArrayRef<double> scores) {
+    double largest = kHidden, sum = 0;
+    for (double score : scores) {
+      largest = std::max(largest, score);
+    }
+    for (double score : scores) {
+      sum += std::exp(score - largest);
+    }
+    result.setFloat(row, largest + std::log(sum));
+  });
+  return result;
+}
+
+Tensor AttentionOp::evaluate(ArrayRef<Tensor> operands) {
+  const Tensor &value = operands[2], &logSum = operands[3];
+  Tensor result(getType());
+  int64_t columns = result.getShape().back();
+  ReferenceScores reference(*this, operands);
+  reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores) {
+    for (int64_t c = 0; c < columns; ++c) {
+      double sum = 0;
+      for (auto [j, score] : llvm::enumerate(scores)) {
+        sum += std::exp(score - logSum.getFloat(row)) * value.getFloat((batch * reference.keys + j) * columns + c);
+      }
+      result.setFloat(row * columns + c, sum);
+    }
+  });
+  return result;
+}
+
+Tensor AttentionGradientOp::evaluate(ArrayRef<Tensor> operands) {
+  const Tensor &query = operands[0], &key = operands[1], &value = operands[2], &logSum = operands[3], &out = operands[4],
+               &slope = operands[5];
+  int64_t width = query.getShape().back(), columns = value.getShape().back();
+  Tensor result(getType());
+  std::vector<double> sums(result.getNumElements(), 0);
+  ReferenceScores reference(*this, operands);
+  reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores) {
+    for (auto [j, score] : llvm::enumerate(scores)) {
+      int64_t keyRow = batch * reference.keys + static_cast<int64_t>(j);
+      double weight = std::exp(score - logSum.getFloat(row)), ofScore = 0;
+      for (int64_t c = 0; c < columns; ++c) {
+        ofScore += slope.getFloat(row * columns + c) * (value.getFloat(keyRow * columns + c) - out.getFloat(row * columns + c));
+      }
+      ofScore *= weight * getScale().convertToDouble();
+      for (int64_t w = 0; w < width && getOf() == AttentionOperand::Query; ++w) {
+        sums[row * width + w] += ofScore * key.getFloat(keyRow * width + w);
+      }
+      for (int64_t w = 0; w < width && getOf() == AttentionOperand::Key; ++w) {
+        sums[keyRow * width + w] += ofScore * query.getFloat(row * width + w);
+      }
+      for (int64_t c = 0; c < columns && getOf() == AttentionOperand::Value; ++c) {
+        sums[keyRow * columns + c] += weight * slope.getFloat(row * columns + c);
+      }
+    }
+  });
+  for (auto [i, sum] : llvm::enumerate(sums)) {
+    result.setFloat(static_cast<int64_t>(i), sum);
+  }
+  return result;
+}
+
+} // namespace ashlar::nn

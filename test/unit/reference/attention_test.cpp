@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The expansions of the attention ops, as kernels compute them, against their reference semantics, on random shapes and masks.
+
+#include "test/unit/reference/parsed_module.h"
+
+#include "dialects/nn/nn.h"
+#include "dialects/support/op_interfaces.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+#include <catch2/catch.hpp>
+
+using namespace mlir;
+using ashlar::reference::Tensor;
+
+namespace ashlar::test {
+
+namespace {
+
+// A program of all ops of one attention, of element type {0}, in this order: the sizes of batch, rows, keys, width and columns; the type of
+// the mask, "" for none; the element type of sums; causal.
+struct Form {
+  std::string element, sum, mask, causal;
+  int64_t batch, rows, keys, width, columns;
+
+  std::string programText() const {
+    auto type = [&](const std::string &of, std::initializer_list<int64_t> sizes) {
+      std::string text = "tensor<" + std::to_string(batch) + "x";
+      for (int64_t size : sizes) {
+        text += std::to_string(size) + "x";
+      }
+      return text + of + ">";
+    };
+    std::string q = type(element, {rows, width}), k = type(element, {keys, width}), v = type(element, {keys, columns});
+    std::string l = type(sum, {rows}), y = type(element, {rows, columns}), last = mask.empty() ? "" : ", " + mask;
+    std::string attributes = (mask.empty() ? "" : " mask = %m") + std::string(" scale = 6.000000e-01") + causal + " : (";
+    std::string text = "func.func @f(%q: " + q + ", %k: " + k + ", %v: " + v + ", %g: " + y + (mask.empty() ? "" : ", %m: " + mask) +
+                       ") -> (" + l + ", " + y + ", " + q + ", " + k + ", " + v + ") {\n";
+    text += "%l = nn.attention_log_sum %q, %k" + attributes + q + ", " + k + last + ") -> " + l + "\n";
+    std::string operands = q + ", " + k + ", " + v + ", " + l;
+    text += "%y = nn.attention %q, %k, %v, %l" + attributes + operands + last + ") -> " + y + "\n";
+    for (auto [of, result] : {std::pair<std::string, std::string>{"query", q}, {"key", k}, {"value", v}}) {
+      text += "%" + of + " = nn.attention_gradient " + of + " %q, %k, %v, %l, %y, %g" + attributes + operands + ", " + y + ", " + y + last +
+              ") -> " + result + "\n";
+    }
+    return text + "return %l, %y, %query, %key, %value : " + l + ", " + y + ", " + q + ", " + k + ", " + v + "\n}";
+  }
+};
+
+Form drawForm(const std::string &element, std::mt19937_64 &random) {
+  auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % limit); };
+  Form form{element, element == "f64" ? "f64" : "f32", "", "", 1 + below(3), 1 + below(5), 1 + below(5), 1 + below(4), 1 + below(4)};
+  if (below(2) == 0) {
+    form.causal = " causal diagonal = " + std::to_string(below(3));
+  }
+  if (int64_t kind = below(3); kind > 0) {
+    auto size = [&](int64_t whole) { return std::to_string(below(2) == 0 ? whole : 1) + "x"; };
+    form.mask = "tensor<" + size(form.batch) + size(form.rows) + size(form.keys) + (kind == 1 ? "i1>" : "f32>");
+  }
+  return form;
+}
+
+void expandAll(ModuleOp module) {
+  module.walk([&](ExpandableOpInterface composite) {
+    OpBuilder builder(composite);
+    composite->getResult(0).replaceAllUsesWith(composite.buildExpansion(builder));
+    composite.erase();
+  });
+}
+
+int64_t countOps(ModuleOp module, StringRef name) {
+  int64_t count = 0;
+  module.walk([&](Operation *op) { count += op->getName().getStringRef() == name; });
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("attention: expansions are the reference semantics", "[reference][attention]") {
+  uint64_t seed = testSeed();
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 60; ++i) {
+    for (const char *element : {"f64", "f32", "bf16"}) {
+      Form form = drawForm(element, random);
+      std::string text = form.programText();
+      INFO("seed " << seed << "\n" << text);
+      OwningOpRef<ModuleOp> module = parse(text), expanded = module->clone();
+      expandAll(*expanded);
+      REQUIRE(succeeded(verify(*expanded)));
+      std::vector<Tensor> inputs;
+      for (RankedTensorType type : reference::globalArgumentTypes(module->lookupSymbol<func::FuncOp>("f"))) {
+        inputs.push_back(reference::randomTensor(type, random, /*intLimit=*/1));
+      }
+      std::vector<Tensor> expected = run(*module, "f", inputs), actual = run(*expanded, "f", inputs);
+      // Sums of at most 5 terms of size 1 in another order. In bf16 weights and the gradients of scores are rounded on the way.
+      double tolerance = form.element == "f64" ? 1e-13 : form.element == "f32" ? 1e-5 : 0.05;
+      for (auto [x, y] : llvm::zip_equal(expected, actual)) {
+        REQUIRE(x.getType() == y.getType());
+        CHECK(reference::maxDifference(x, y) < tolerance);
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: forward and backward share scores and weights where they are expanded", "[reference][attention]") {
+  for (const char *causal : {"", " causal"}) {
+    OwningOpRef<ModuleOp> module = parse(Form{"bf16", "f32", "tensor<1x1x7xf32>", causal, 2, 5, 7, 3, 4}.programText());
+    expandAll(*module);
+    PassManager passes(&context());
+    passes.addNestedPass<func::FuncOp>(createCSEPass());
+    REQUIRE(succeeded(passes.run(*module)));
+    CHECK(countOps(*module, "nn.matmul") == 6); // scores, result, gradient of the weights, and of query, key and value
+    CHECK(countOps(*module, "nn.exp") == 2);    // of the sum, and of the weights
+    CHECK(countOps(*module, "nn.reduce") == 3); // maximum, sum, and the mean of the gradients of the weights
+  }
+}
+
+} // namespace ashlar::test

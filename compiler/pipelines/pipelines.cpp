@@ -12,6 +12,7 @@
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/dist/rules.h"
 #include "dialects/dist/stages.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
 #include "passes/format/passes.h"
@@ -63,6 +64,22 @@ void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
   options.narrowType = job.precision() == job::BF16_MIXED ? train::NarrowType::BF16 : train::NarrowType::F16;
   options.narrowTables = job.has_optimizer_parallel() && job.mode() != job::DATA_PARALLEL; // master copies are sharded
   passes.addPass(train::createMixedPrecisionPass(options));
+}
+
+// Adds the attention ops where the target has kernels of them. What the job names stays in the program.
+void addAttentionPass(OpPassManager &passes, const job::Job &job, exec::Target target) {
+  if (!exec::traitsOf(target).fusesAttention) {
+    return;
+  }
+  train::RecognizeAttentionPassOptions options;
+  for (const job::Rule &rule : job.rules()) {
+    options.rules.push_back(rule.match());
+    if (rule.in_size() + rule.out_size() > 0) {
+      options.countedRules.push_back(rule.match());
+    }
+  }
+  options.rules.push_back(job::lossName(job));
+  passes.addPass(train::createRecognizeAttentionPass(options));
 }
 
 // Adds the gradients, with a scaled loss for a type with a small range, and the update.
@@ -179,9 +196,10 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 
 } // namespace
 
-void addTrainPasses(OpPassManager &passes, const job::Job &job) {
+void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target target) {
   runPassAdders(PassPoint::Model, passes);
-  addPrecisionPass(passes, job); // before the loss, which then has f32 results
+  addPrecisionPass(passes, job);         // before the loss, which then has f32 results
+  addAttentionPass(passes, job, target); // when the types of its operands are known, before the gradients
   passes.addPass(train::createApplySettingsPass());
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job)));

@@ -19,6 +19,9 @@ struct TargetTraits {
   bool joinsReshaped;                   // what follows a product of merged rows in its own shape is computed before the change of shape
   llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
 
+  // Of attention.
+  bool fusesAttention; // has kernels of nn.attention and its relatives; else they are expanded, and a model keeps its own products
+
   // Of the library's convolutions, which have their channels last.
   bool convolvesNarrow;   // bf16 and f16 as they are, added up in f32, where the result is of their type
   bool weightsLast;       // with the channels of the weights last, too

@@ -34,6 +34,31 @@ def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
+def RecognizeAttentionPass : Pass<"ashlar-recognize-attention", "::mlir::ModuleOp"> {
+  let summary = "Replaces the products and the softmax of an attention by attention ops.";
+  let description = [{
+    An attention is a product of queries and keys, a softmax over the keys, and a product with the values, with a scale and masks in between
+    (docs/attention.md lists the forms, and why one is left as it is). Its scores and weights are then no values of the program any more. The
+    result keeps the name and path of the last product. An attention stays where a rule of the user would match nothing without it.
+
+        %s = nn.matmul %q, %k transpose_b : tensor<4x8x16xf32>, tensor<4x8x16xf32> -> tensor<4x8x8xf32>
+        %t = nn.mul %s, %quarter : tensor<4x8x8xf32>
+        %p = nn.softmax %t : tensor<4x8x8xf32>
+        %y = nn.matmul %p, %v : tensor<4x8x8xf32>, tensor<4x8x16xf32> -> tensor<4x8x16xf32>
+    ==>
+        %l = nn.attention_log_sum %q, %k scale = 2.500000e-01 : (tensor<4x8x16xf32>, tensor<4x8x16xf32>) -> tensor<4x8xf32>
+        %y = nn.attention %q, %k, %v, %l scale = 2.500000e-01
+           : (tensor<4x8x16xf32>, tensor<4x8x16xf32>, tensor<4x8x16xf32>, tensor<4x8xf32>) -> tensor<4x8x16xf32>
+
+    Needs: @forward, in the precision that it is to be computed in. Runs before ashlar-loss, on models without a loss too.
+  }];
+  let options = [
+    ListOption<"rules", "rules", "std::string", "the globs of rules about tensors, ops and modules">,
+    ListOption<"countedRules", "counted-rules", "std::string", "the globs of rules that count slices of the operands of ops">,
+  ];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
+}
+
 def ApplySettingsPass : Pass<"ashlar-apply-settings", "::mlir::ModuleOp"> {
   let summary = "Gives parameters the attributes that rules of the user set.";
   let description = [{

@@ -34,6 +34,8 @@ ALLOWED = {
     "passes/partition/exchange_windows.cpp": ("Broadcast", "what is repeated is sent once"),
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
     "passes/train/update/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
+    "passes/train/attention_mask.cpp": ("Broadcast Cast Reshape", "the views of a mask"),
+    "passes/train/recognize_attention.cpp": ("Add Cast Div MatMul Mul Select Softmax Transpose", "the forms of an attention"),
     "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
     "passes/train/loss/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Random Reshape Select Sub", "how losses are put together"),

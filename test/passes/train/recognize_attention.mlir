@@ -1,0 +1,211 @@
+// RUN: ashlar-opt %s -split-input-file -ashlar-recognize-attention | FileCheck %s
+// RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=rules=layer*.scores,other" | FileCheck %s --check-prefix=NAMED
+// RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=counted-rules=layer*.mix" | FileCheck %s --check-prefix=COUNTED
+
+// A scale, and nothing else. The result keeps name and path of the last product; a rule on the scores keeps them, and so does one that counts
+// slices of the operands of the last product.
+
+// CHECK-LABEL: @plain
+// CHECK: %[[L:.*]] = nn.attention_log_sum %arg0, %arg1 scale = 2.500000e-01 : (tensor<2x4x8xf32>, tensor<2x4x8xf32>) -> tensor<2x4xf32>
+// CHECK: nn.attention %arg0, %arg1, %arg2, %[[L]] scale = 2.500000e-01 {nn.outputs = ["mixed"]} :
+// CHECK-NOT: nn.softmax
+// NAMED-LABEL: @plain
+// NAMED: nn.softmax
+// COUNTED-LABEL: @plain
+// COUNTED: nn.softmax
+
+module @plain {
+func.func @forward(%q: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> {
+  %c = nn.constant dense<0.25> : tensor<2x4x4xf32>
+  %s = nn.matmul %q, %k transpose_b {nn.outputs = ["layer0.scores"]} : tensor<2x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x4x4xf32>
+  %t = nn.mul %s, %c : tensor<2x4x4xf32>
+  %w = nn.softmax %t : tensor<2x4x4xf32>
+  %y = nn.matmul %w, %v {nn.outputs = ["mixed"]} : tensor<2x4x4xf32>, tensor<2x4x8xf32> -> tensor<2x4x8xf32> loc("layer0.mix")
+  return %y : tensor<2x4x8xf32>
+}
+}
+
+// -----
+
+// A glob that matches the scores, and a tensor that stays, is no reason to keep them.
+
+// NAMED-LABEL: @named_elsewhere
+// NAMED: nn.attention %
+
+module @named_elsewhere {
+func.func @forward(%q: tensor<4x8xf32> {nn.name = "layer.q.scores"}, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %s = nn.matmul %q, %k transpose_b {nn.outputs = ["layer0.scores"]} : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  %w = nn.softmax %s : tensor<4x4xf32>
+  %y = nn.matmul %w, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+}
+
+// -----
+
+// As mixed precision leaves it: a scale of the queries in f32 behind a conversion, scores that are converted, masked and converted back. The
+// key is a transpose of more than the last dims.
+
+// CHECK-LABEL: @narrow
+// CHECK-DAG: %[[K:.*]] = nn.transpose %arg1 [0, 2, 1, 3] : tensor<1x4x2x8xbf16> -> tensor<1x2x4x8xbf16>
+// CHECK-DAG: %[[Q:.*]] = nn.cast %arg0 : tensor<1x2x4x8xf32> -> tensor<1x2x4x8xbf16>
+// CHECK: nn.attention_log_sum %[[Q]], %[[K]] scale = 0.3{{[0-9]*}} causal : (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>) -> tensor<1x2x4xf32>
+// CHECK: nn.attention {{.*}} causal : {{.*}} -> tensor<1x2x4x8xbf16>
+// CHECK-NOT: nn.softmax
+
+module @narrow {
+func.func @forward(%q: tensor<1x2x4x8xf32>, %k: tensor<1x4x2x8xbf16>, %v: tensor<1x2x4x8xbf16>) -> tensor<1x2x4x8xbf16> {
+  %c = nn.constant dense<0.3> : tensor<1x2x4x8xf32>
+  %m = nn.constant dense<[[0.0, -1.0e+30, -1.0e+30, -1.0e+30], [0.0, 0.0, -1.0e+30, -1.0e+30], [0.0, 0.0, 0.0, -1.0e+30], [0.0, 0.0, 0.0, 0.0]]>
+     : tensor<4x4xf32>
+  %qs = nn.mul %q, %c : tensor<1x2x4x8xf32>
+  %qn = nn.cast %qs : tensor<1x2x4x8xf32> -> tensor<1x2x4x8xbf16>
+  %kt = nn.transpose %k [0, 2, 3, 1] : tensor<1x4x2x8xbf16> -> tensor<1x2x8x4xbf16>
+  %s = nn.matmul %qn, %kt : tensor<1x2x4x8xbf16>, tensor<1x2x8x4xbf16> -> tensor<1x2x4x4xbf16>
+  %sw = nn.cast %s : tensor<1x2x4x4xbf16> -> tensor<1x2x4x4xf32>
+  %mb = nn.broadcast %m dims = [2, 3] : tensor<4x4xf32> -> tensor<1x2x4x4xf32>
+  %t = nn.add %sw, %mb : tensor<1x2x4x4xf32>
+  %w = nn.softmax %t : tensor<1x2x4x4xf32>
+  %wn = nn.cast %w : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xbf16>
+  %y = nn.matmul %wn, %v : tensor<1x2x4x4xbf16>, tensor<1x2x4x8xbf16> -> tensor<1x2x4x8xbf16>
+  return %y : tensor<1x2x4x8xbf16>
+}
+}
+
+// -----
+
+// An input as mask, repeated for each head and row: its small form is the operand.
+
+// CHECK-LABEL: @padding
+// CHECK: %[[M:.*]] = nn.reshape %arg3 : tensor<2x4xi1> -> tensor<2x1x1x4xi1>
+// CHECK: nn.attention_log_sum %arg0, %arg1 mask = %[[M]] scale = 1.000000e+00 :
+// CHECK: nn.attention %arg0, %arg1, %arg2, %{{.*}} mask = %[[M]] scale = 1.000000e+00 :
+
+module @padding {
+func.func @forward(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>, %m: tensor<2x4xi1>) -> tensor<2x3x4x8xf32> {
+  %h = nn.constant dense<0xFF800000> : tensor<2x3x4x4xf32>
+  %mb = nn.broadcast %m dims = [0, 3] : tensor<2x4xi1> -> tensor<2x3x4x4xi1>
+  %s = nn.matmul %q, %k transpose_b : tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32> -> tensor<2x3x4x4xf32>
+  %t = nn.select %mb, %s, %h : tensor<2x3x4x4xi1>, tensor<2x3x4x4xf32>
+  %w = nn.softmax %t : tensor<2x3x4x4xf32>
+  %y = nn.matmul %w, %v : tensor<2x3x4x4xf32>, tensor<2x3x4x8xf32> -> tensor<2x3x4x8xf32>
+  return %y : tensor<2x3x4x8xf32>
+}
+}
+
+// -----
+
+// The mask is trained: its gradient is needed.
+
+// CHECK-LABEL: @trained_mask
+// CHECK: nn.softmax
+
+module @trained_mask {
+nn.variable @bias trainable : tensor<4x4xf32>
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  %m = nn.read @bias : tensor<4x4xf32>
+  %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  %t = nn.add %s, %m : tensor<4x4xf32>
+  %w = nn.softmax %t : tensor<4x4xf32>
+  %y = nn.matmul %w, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+}
+
+// -----
+
+// The weights are a result of the program.
+
+// CHECK-LABEL: @shown_weights
+// CHECK: nn.softmax
+
+module @shown_weights {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>) {
+  %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  %w = nn.softmax %s : tensor<4x4xf32>
+  %y = nn.matmul %w, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+  return %y, %w : tensor<4x8xf32>, tensor<4x4xf32>
+}
+}
+
+// -----
+
+// Dropout changes the weights.
+
+// CHECK-LABEL: @dropout
+// CHECK: nn.softmax
+
+module @dropout {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %keep: tensor<4x4xf32>) -> tensor<4x8xf32> {
+  %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  %w = nn.softmax %s : tensor<4x4xf32>
+  %d = nn.mul %w, %keep {nn.training_only} : tensor<4x4xf32>
+  %y = nn.matmul %d, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+}
+
+// -----
+
+// A mask is scaled with the scores, so that it hides a key less or more than it says.
+
+// CHECK-LABEL: @scaled_mask
+// CHECK: nn.softmax
+
+module @scaled_mask {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %m: tensor<4x4xf32>) -> tensor<4x8xf32> {
+  %c = nn.constant dense<0.25> : tensor<4x4xf32>
+  %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  %t = nn.add %s, %m : tensor<4x4xf32>
+  %u = nn.mul %t, %c : tensor<4x4xf32>
+  %w = nn.softmax %u : tensor<4x4xf32>
+  %y = nn.matmul %w, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+}
+
+// -----
+
+// Two masks that are inputs; and a causal one that hides by a number where an input may hide all that is left.
+
+// CHECK-LABEL: @two_masks
+// CHECK: nn.softmax
+// CHECK: nn.softmax
+
+module @two_masks {
+func.func @forward(%q: tensor<2x8xf32>, %k: tensor<2x8xf32>, %v: tensor<2x8xf32>, %m: tensor<2x2xf32>, %n: tensor<2x2xf32>)
+    -> (tensor<2x8xf32>, tensor<2x8xf32>) {
+  %s = nn.matmul %q, %k transpose_b : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x2xf32>
+  %t = nn.add %s, %m : tensor<2x2xf32>
+  %u = nn.add %t, %n : tensor<2x2xf32>
+  %w = nn.softmax %u : tensor<2x2xf32>
+  %y = nn.matmul %w, %v : tensor<2x2xf32>, tensor<2x8xf32> -> tensor<2x8xf32>
+  %causal = nn.constant dense<[[0.0, -1.0e+30], [0.0, 0.0]]> : tensor<2x2xf32>
+  %s1 = nn.matmul %q, %v transpose_b : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x2xf32>
+  %t1 = nn.add %s1, %m : tensor<2x2xf32>
+  %u1 = nn.add %t1, %causal : tensor<2x2xf32>
+  %w1 = nn.softmax %u1 : tensor<2x2xf32>
+  %y1 = nn.matmul %w1, %v : tensor<2x2xf32>, tensor<2x8xf32> -> tensor<2x8xf32>
+  return %y, %y1 : tensor<2x8xf32>, tensor<2x8xf32>
+}
+}
+
+// -----
+
+// A softmax in f64 of scores in f32, and a softmax that is no attention.
+
+// CHECK-LABEL: @wider_softmax
+// CHECK: nn.softmax
+// CHECK: nn.softmax
+
+module @wider_softmax {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  %t = nn.cast %s : tensor<4x4xf32> -> tensor<4x4xf64>
+  %w = nn.softmax %t : tensor<4x4xf64>
+  %n = nn.cast %w : tensor<4x4xf64> -> tensor<4x4xf32>
+  %y = nn.matmul %n, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+  %z = nn.softmax %y : tensor<4x8xf32>
+  return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
+}
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs before and after ashlar-recognize-attention, both run by the interpreter, for the forms that an attention has; and what CSE
+// leaves of the expansions.
+
+#include "test/unit/reference/parsed_module.h"
+
+#include "dialects/nn/nn.h"
+#include "passes/train/passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+#include <catch2/catch.hpp>
+
+using namespace mlir;
+using ashlar::reference::Tensor;
+
+namespace ashlar::test {
+
+namespace {
+
+// Masks %s, scores of tensor<2x3x4x5xf64>, to %t.
+struct MaskForm {
+  std::string name, text;
+  bool isCausal = false, hasMask = false;
+};
+
+const std::string kInf = "0xFFF0000000000000";
+const std::string kScores = "tensor<2x3x4x5xf64>";
+
+std::string distances(const std::string &type) {
+  return "%d = nn.index [" + std::string(type == "4x5" ? "-1, 1" : "0, 0, -1, 1") + "] : tensor<" + type +
+         "xi64>\n%z = nn.constant dense<1> : tensor<" + type + "xi64>\n%see = nn.compare le %d, %z : tensor<" + type + "xi64> -> tensor<" +
+         type + "xi1>\n";
+}
+
+std::vector<MaskForm> maskForms() {
+  const std::string kAdd = "%t = nn.add %s, %mb : " + kScores + "\n", kAddFirst = "%t = nn.add %mb, %s : " + kScores + "\n";
+  const std::string kRepeat = "%mb = nn.broadcast %m dims = [2, 3] : tensor<4x5xf64> -> " + kScores + "\n";
+  const std::string kRepeatBools = "%mb = nn.broadcast %see dims = [2, 3] : tensor<4x5xi1> -> tensor<2x3x4x5xi1>\n";
+  const std::string kHidden = "%h = nn.constant dense<" + kInf + "> : " + kScores + "\n";
+  const std::string kLow = "%h = nn.constant dense<-1.0e+30> : " + kScores + "\n";
+  auto rows = [](const std::string &h) {
+    return "%m = nn.constant dense<[[0.0, 0.0, " + h + ", " + h + ", " + h + "], [0.0, 0.0, 0.0, " + h + ", " + h +
+           "], [0.0, 0.0, 0.0, 0.0, " + h + "], [0.0, 0.0, 0.0, 0.0, 0.0]]> : tensor<4x5xf64>\n";
+  };
+  return {
+      {"no mask", "%t = nn.add %s, %zero : " + kScores + "\n"}, // a constant of zeros hides nothing
+      {"-infinity above a diagonal", rows(kInf) + kRepeat + kAdd, true},
+      {"a large number above a diagonal", rows("-1.0e+30") + kRepeat + kAddFirst, true},
+      {"less than hides a key", rows("-1.0e+04") + kRepeat + kAdd, false, true},
+      {"computed bools", distances("4x5") + kRepeatBools + kHidden + "%t = nn.select %mb, %s, %h : tensor<2x3x4x5xi1>, " + kScores + "\n",
+       true},
+      {"computed bools, and a large number",
+       distances("2x3x4x5") + kLow + "%t = nn.select %see, %s, %h : tensor<2x3x4x5xi1>, " + kScores + "\n", true},
+      {"inverted bools",
+       distances("4x5") +
+           "%not = nn.not %see : tensor<4x5xi1>\n%mb = nn.broadcast %not dims = [2, 3] : tensor<4x5xi1> -> tensor<2x3x4x5xi1>\n" + kHidden +
+           "%t = nn.select %mb, %h, %s : tensor<2x3x4x5xi1>, " + kScores + "\n",
+       true},
+      {"an operand of floats", "%mb = nn.broadcast %f dims = [1, 3] : tensor<3x5xf64> -> " + kScores + "\n" + kAdd, false, true},
+      {"an operand of bools and a large number",
+       "%mb = nn.broadcast %bools dims = [0, 3] : tensor<2x5xi1> -> tensor<2x3x4x5xi1>\n" + kLow +
+           "%t = nn.select %mb, %s, %h : tensor<2x3x4x5xi1>, " + kScores + "\n",
+       false, true},
+      {"an operand of bools and a large number, inverted",
+       "%mb = nn.broadcast %bools dims = [0, 3] : tensor<2x5xi1> -> tensor<2x3x4x5xi1>\n" + kLow +
+           "%t = nn.select %mb, %h, %s : tensor<2x3x4x5xi1>, " + kScores + "\n",
+       false, true},
+      {"causal and an operand",
+       rows(kInf) + kRepeat + "%t1 = nn.add %s, %mb : " + kScores + "\n%fb = nn.broadcast %f dims = [1, 3] : tensor<3x5xf64> -> " +
+           kScores + "\n%t = nn.add %t1, %fb : " + kScores + "\n",
+       true, true},
+  };
+}
+
+// Makes %s of %q and %k by a scale of 0.35 in all.
+std::vector<std::string> scoreForms() {
+  const std::string kQ = "tensor<2x3x4x6xf64>", kK = "tensor<2x3x5x6xf64>", kT = "tensor<2x3x6x5xf64>";
+  auto half = [](const std::string &name, const std::string &type) {
+    return "%c" + name + " = nn.constant dense<0.5> : " + type + "\n%" + name + "c = nn.mul %" + name + ", %c" + name + " : " + type + "\n";
+  };
+  const std::string kTranspose = "nn.transpose %k [0, 1, 3, 2] : " + kK + " -> " + kT + "\n";
+  const std::string kScale = "%c = nn.constant dense<0.35> : " + kScores + "\n%s = nn.mul %c, %p : " + kScores + "\n";
+  const std::string kDivide = "%c = nn.constant dense<4.0> : " + kScores + "\n%s = nn.div %p, %c : " + kScores + "\n";
+  return {
+      "%p = nn.matmul %q, %k transpose_b : " + kQ + ", " + kK + " -> " + kScores + "\n" + kScale,
+      "%kt = " + kTranspose + "%p = nn.matmul %q, %kt : " + kQ + ", " + kT + " -> " + kScores + "\n" + kScale,
+      half("q", kQ) + "%p = nn.matmul %qc, %k transpose_b : " + kQ + ", " + kK + " -> " + kScores + "\n" + kDivide,
+      half("q", kQ) + half("k", kK) + "%s = nn.matmul %qc, %kc transpose_b : " + kQ + ", " + kK + " -> " + kScores + "\n",
+      "%kt = " + kTranspose + half("kt", kT) + "%s = nn.matmul %q, %ktc : " + kQ + ", " + kT + " -> " + kScores + "\n",
+      half("k", kK) + "%kt = nn.transpose %kc [0, 1, 3, 2] : " + kK + " -> " + kT + "\n%s = nn.matmul %q, %kt : " + kQ + ", " + kT +
+          " -> " + kScores + "\n",
+  };
+}
+
+std::string programText(const std::string &scores, const std::string &mask) {
+  return "func.func @forward(%q: tensor<2x3x4x6xf64>, %k: tensor<2x3x5x6xf64>, %v: tensor<2x3x5x2xf64>, %f: tensor<3x5xf64>, "
+         "%bools: tensor<2x5xi1>) -> tensor<2x3x4x2xf64> {\n%zero = nn.constant dense<0.0> : " +
+         kScores + "\n" + scores + mask + "%w = nn.softmax %t : " + kScores + "\n%y = nn.matmul %w, %v : " + kScores +
+         ", tensor<2x3x5x2xf64> -> tensor<2x3x4x2xf64>\nreturn %y : tensor<2x3x4x2xf64>\n}";
+}
+
+void recognize(ModuleOp module) {
+  PassManager passes(&context());
+  passes.addPass(train::createRecognizeAttentionPass());
+  REQUIRE(succeeded(passes.run(module)));
+}
+
+} // namespace
+
+TEST_CASE("recognize attention: every form computes what it did", "[reference][attention]") {
+  uint64_t seed = testSeed();
+  std::mt19937_64 random(seed);
+  for (const std::string &scores : scoreForms()) {
+    for (const MaskForm &mask : maskForms()) {
+      std::string text = programText(scores, mask.text);
+      INFO("seed " << seed << ", " << mask.name << "\n" << text);
+      OwningOpRef<ModuleOp> before = parse(text), after = before->clone();
+      recognize(*after);
+      int64_t count = 0;
+      after->walk([&](nn::AttentionOp op) {
+        ++count;
+        CHECK(op.getCausal() == mask.isCausal);
+        CHECK(op.getDiagonal() == (mask.isCausal ? 1 : 0));
+        CHECK(static_cast<bool>(op.getMask()) == mask.hasMask);
+      });
+      after->walk([&](nn::SoftmaxOp) { ++count; });
+      CHECK(count == 1);
+      std::vector<Tensor> inputs;
+      for (RankedTensorType type : reference::globalArgumentTypes(before->lookupSymbol<func::FuncOp>("forward"))) {
+        inputs.push_back(reference::randomTensor(type, random, /*intLimit=*/1));
+      }
+      for (int64_t row : {0, 1}) { // each row sees a key, whichever way round the bools are: docs/attention.md has the others
+        inputs.back().setInt(5 * row, 0);
+        inputs.back().setInt(5 * row + 1, 1);
+      }
+      Tensor expected = run(*before, "forward", inputs).front(), actual = run(*after, "forward", inputs).front();
+      CHECK(reference::maxDifference(expected, actual) < 1e-13); // sums of 6 and 5 terms of size 1, in another order
+    }
+  }
+}
+
+} // namespace ashlar::test

@@ -23,8 +23,8 @@ constexpr double kMaxBound = 4; // of a value that other ops read
 class ModelGenerator {
 public:
   ModelGenerator(Dice &dice, mlir::ModuleOp module, const ModelOptions &options)
-      : dice(dice), laterDice(dice), lastDice(Dice(laterDice).roll(INT64_MAX)), options(options), module(module),
-        b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
+      : dice(dice), laterDice(dice), lastDice(Dice(laterDice).roll(INT64_MAX)), attentionDice(Dice(lastDice).roll(INT64_MAX)),
+        options(options), module(module), b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
 
   // Adds the variables and the function to the module.
   void generate();
@@ -67,6 +67,7 @@ private:
   void rows();
   void normaliseByMoments(mlir::Value x);
   void normalise();
+  void attention();
 
   // ... ops of integers at the ends of their range, ...
   mlir::RankedTensorType wordType(llvm::ArrayRef<int64_t> shape);
@@ -136,7 +137,7 @@ private:
   mlir::Value numbers(llvm::ArrayRef<int64_t> shape, int64_t limit);
 
   Dice &dice;
-  Dice laterDice, lastDice;
+  Dice laterDice, lastDice, attentionDice;
   const ModelOptions &options;
   mlir::ModuleOp module;
   mlir::ImplicitLocOpBuilder b;

@@ -73,6 +73,27 @@ void ModelGenerator::rows() {
   }
 }
 
+// Of x to itself, or to another value of its type. No op couples samples, which are dim 0 of models with a batch.
+void ModelGenerator::attention() {
+  auto any = [&](ArrayRef<Value> values) { return values[attentionDice.roll(static_cast<int64_t>(values.size()))]; };
+  Value x = any(pool);
+  if (shapeOf(x).size() < (options.batch != 0 ? 3 : 2)) {
+    return;
+  }
+  SmallVector<Value> alike = llvm::to_vector(llvm::make_filter_range(pool, [&](Value value) { return value.getType() == x.getType(); }));
+  Value key = any(alike), value = any(alike), mask;
+  const double scale = 1 / (std::max(1.0, boundOf(x) * boundOf(key)) * static_cast<double>(shapeOf(x).back()));
+  const bool isCausal = attentionDice.oneIn(2);
+  const int64_t diagonal = isCausal ? attentionDice.roll(3) : 0;
+  if (attentionDice.oneIn(3)) { // what is added to the scores of each key
+    SmallVector<int64_t> shape(shapeOf(x).size(), 1);
+    shape.back() = shapeOf(x).end()[-2];
+    mask = nn::MulOp::create(b, nn::CastOp::create(b, floats(shape), rowMajorIndex(shape)), splat(floats(shape), 0.125));
+  }
+  Value logSum = nn::AttentionLogSumOp::create(b, x, key, mask, llvm::APFloat(scale), isCausal, diagonal);
+  add(nn::AttentionOp::create(b, x, key, value, logSum, mask, llvm::APFloat(scale), isCausal, diagonal), boundOf(value));
+}
+
 // x by its own moments along some dims, as a batch or a sample is normalized, or by others.
 void ModelGenerator::normaliseByMoments(Value x) {
   SmallVector<int64_t> along, kept, shape;

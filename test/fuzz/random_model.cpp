@@ -40,6 +40,9 @@ void ModelGenerator::generate() {
     if (laterDice.oneIn(8)) {
       convolution();
     }
+    if (attentionDice.oneIn(8)) {
+      attention();
+    }
   }
   if (options.flat) {
     flat();

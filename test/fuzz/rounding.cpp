@@ -67,9 +67,46 @@ Tensor onesLike(const Tensor &tensor) {
   return result;
 }
 
+// Of attention ops: rounding moves a weight by as much as it moves the score and log_sum, of which the weight is the exponential.
+Tensor attentionSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result) {
+  const double scale = op->getAttrOfType<FloatAttr>("scale").getValueAsDouble();
+  const Tensor &query = operands[0], &key = operands[1];
+  auto masked = [&](Value mask) { return mask ? largestOf(operands.back()) : 0; };
+  double scores = scale * static_cast<double>(query.getShape().back()) * largestOf(query) * largestOf(key);
+  Tensor sizes(result.getType());
+  auto fill = [&](llvm::function_ref<double(int64_t)> size) {
+    for (int64_t i = 0; i < sizes.getNumElements(); ++i) {
+      sizes.setFloat(i, size(i));
+    }
+    return sizes;
+  };
+  if (auto logSum = dyn_cast<nn::AttentionLogSumOp>(op)) {
+    scores += masked(logSum.getMask());
+    return fill([&](int64_t i) { return std::abs(result.getFloat(i)) + scores; });
+  }
+  if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
+    scores += masked(attention.getMask());
+    SmallVector<Tensor> positive(operands);
+    positive[2] = magnitudes(operands[2]);
+    Tensor sums = attention.evaluate(positive);
+    return fill([&](int64_t i) { return sums.getFloat(i) * (1 + 2 * scores); });
+  }
+  auto gradient = cast<nn::AttentionGradientOp>(op);
+  scores += masked(gradient.getMask());
+  const double rows = static_cast<double>(query.getShape().end()[-2]), columns = static_cast<double>(operands[2].getShape().back());
+  const double slope = largestOf(operands[5]), ofScore = scale * slope * columns * (largestOf(operands[2]) + largestOf(operands[4]));
+  const double size = gradient.getOf() == nn::AttentionOperand::Query ? ofScore * largestOf(key)
+                      : gradient.getOf() == nn::AttentionOperand::Key ? ofScore * largestOf(query) * rows
+                                                                      : slope * rows;
+  return fill([&](int64_t) { return size * (1 + 2 * scores); });
+}
+
 // Returns the size of what is rounded on the way to each element of the result, of which rounding moves `units` units; zeros for an op that
 // rounds nothing.
 Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result, double units) {
+  if (isa<nn::AttentionLogSumOp, nn::AttentionOp, nn::AttentionGradientOp>(op)) {
+    return attentionSizes(op, operands, result);
+  }
   auto reduce = dyn_cast<nn::ReduceOp>(op);
   if (isa<ContractionOpInterface, nn::ResampleOp, nn::ScatterAddOp>(op) || (reduce && reduce.getKind() == Reduction::Sum)) {
     auto compute = cast<ReferenceOpInterface>(op);

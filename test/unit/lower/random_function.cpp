@@ -32,12 +32,12 @@ public:
 
   void step() {
     using Maker = void (Generator::*)();
-    static constexpr Maker makers[] = {&Generator::unary,     &Generator::unary,       &Generator::binary,    &Generator::binary,
-                                       &Generator::binary,    &Generator::select,      &Generator::reduce,    &Generator::reduce,
-                                       &Generator::broadcast, &Generator::bias,        &Generator::softmax,   &Generator::crossEntropy,
-                                       &Generator::transpose, &Generator::slice,       &Generator::pad,       &Generator::concat,
-                                       &Generator::reshape,   &Generator::matmul,      &Generator::normalise, &Generator::gather,
-                                       &Generator::scatter,   &Generator::convolution, &Generator::windows,   &Generator::windows};
+    static constexpr Maker makers[] = {
+        &Generator::unary,   &Generator::unary,        &Generator::binary,    &Generator::binary,    &Generator::binary,
+        &Generator::select,  &Generator::reduce,       &Generator::reduce,    &Generator::broadcast, &Generator::bias,
+        &Generator::softmax, &Generator::crossEntropy, &Generator::transpose, &Generator::slice,     &Generator::pad,
+        &Generator::concat,  &Generator::reshape,      &Generator::matmul,    &Generator::normalise, &Generator::gather,
+        &Generator::scatter, &Generator::convolution,  &Generator::windows,   &Generator::windows,   &Generator::attention};
     (this->*makers[below(std::size(makers))])();
   }
 
@@ -462,6 +462,32 @@ private:
       bool transposeA = below(2) == 0;
       addBounded(nn::MatMulOp::create(b, x, x, transposeA, !transposeA));
     }
+  }
+
+  // Of x to itself, and its gradients.
+  void attention() {
+    Value x = pick(), slope = partner(x);
+    if (typeOf(x).getRank() < 2) {
+      return;
+    }
+    llvm::APFloat scale(0.5 / static_cast<double>(typeOf(x).getShape().back()));
+    const bool isCausal = below(2) == 0;
+    const int64_t diagonal = isCausal ? below(3) : 0;
+    Value mask;
+    if (below(2) == 0) {
+      SmallVector<int64_t> shape(typeOf(x).getRank(), 1);
+      shape.back() = typeOf(x).getShape().end()[-2];
+      SmallVector<int64_t> strides(shape.size(), 1);
+      Value number = nn::IndexOp::create(b, tensor(shape).clone(b.getI64Type()), strides);
+      Value bound = nn::ConstantOp::create(b, nn::splat(typeOf(number), 1 + below(3)));
+      mask = nn::CompareOp::create(b, typeOf(number).clone(b.getI1Type()), nn::Predicate::Lt, number, bound);
+    }
+    Value logSum = nn::AttentionLogSumOp::create(b, x, x, mask, scale, isCausal, diagonal);
+    Value out = nn::AttentionOp::create(b, x.getType(), x, x, x, logSum, mask, scale, isCausal, diagonal);
+    addBounded(logSum);
+    add(out);
+    auto of = static_cast<nn::AttentionOperand>(below(3));
+    addBounded(nn::AttentionGradientOp::create(b, x.getType(), of, x, x, x, logSum, out, slope, mask, scale, isCausal, diagonal));
   }
 
   void convolution() {

@@ -191,8 +191,9 @@ typedef enum { ASHLAR_RT_ATTENTION_FORWARD = 1, ASHLAR_RT_ATTENTION_BACKWARD = 2
 //   forward    {q, k, v, [mask,] out, lse}
 //   backward   {q, k, v, [mask,] out, lse, d_out, d_q, d_k, d_v}   the last three are written
 // Softcap, where it is not 0: softcap * tanh(s / softcap). Causal: row i sees the keys j <= i + diagonal. The mask is added to s, f32 or
-// bf16, or says which keys are seen, bool. A row that sees no key, or only keys whose s is -inf, has out 0, lse -inf, and gradients 0. An
-// infinity or NaN in a key or value that a row does not see may reach the row. All sizes are at least 1; no result overlaps an operand.
+// bf16, or says which keys are seen, bool. A row that sees no key, or only keys whose s is -inf, is NaN in out and lse, as its
+// softmax is. An infinity or NaN in a key or value that a row does not see may reach the row. All sizes are at least 1; no result overlaps
+// an operand.
 typedef struct {
   uint32_t kind;                   // ashlar_rt_attention_kind
   uint32_t dtype;                  // ashlar_rt_dtype

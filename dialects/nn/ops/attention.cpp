@@ -152,6 +152,7 @@ RateClass attentionRateClass(ArrayRef<RankedTensorType> operands) {
 
 } // namespace
 
+// What ops of one attention share counts once: scores for the log-sum-exp and the value's gradient, gradients of weights for the query's.
 int64_t AttentionLogSumOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
   return productsOf(operands, columnsOf(operands[0]), getCausal());
 }
@@ -161,17 +162,16 @@ RateClass AttentionLogSumOp::getRateClass(ArrayRef<RankedTensorType> operands, A
 }
 
 int64_t AttentionOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
-  return productsOf(operands, columnsOf(operands[0]) + columnsOf(operands[2]), getCausal());
+  return productsOf(operands, columnsOf(operands[2]), getCausal());
 }
 
 RateClass AttentionOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
   return attentionRateClass(operands);
 }
 
-// The scores, their gradients but for the value, and the sum.
 int64_t AttentionGradientOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
-  int64_t width = columnsOf(operands[0]), columns = columnsOf(operands[2]);
-  return productsOf(operands, getOf() == AttentionOperand::Value ? width + columns : 2 * width + columns, getCausal());
+  const int64_t width = columnsOf(operands[0]);
+  return productsOf(operands, getOf() == AttentionOperand::Key ? width : width + columnsOf(operands[2]), getCausal());
 }
 
 RateClass AttentionGradientOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
@@ -182,7 +182,7 @@ RateClass AttentionGradientOp::getRateClass(ArrayRef<RankedTensorType> operands,
 
 namespace {
 
-// The factors of the tensors of an attention. A causal op counts rows and keys from 0, so it needs all of them, or is written out.
+// The factors of an attention's tensors. A causal op counts rows and keys from 0: it needs all of them, or is expanded if that adds no sum.
 struct AttentionFactors {
   template <typename Op> AttentionFactors(Op op, FactorKind rows, FactorKind keys) {
     ArrayRef<int64_t> queryShape = shapeOf(op.getQuery());
@@ -190,9 +190,12 @@ struct AttentionFactors {
     for (int64_t size : queryShape.drop_back(2)) {
       batch.push_back({rule.addFactor(size)});
     }
-    int64_t row = rule.addFactor(queryShape.end()[-2], op.getCausal() ? FactorKind::Expanded : rows);
-    int64_t key = rule.addFactor(shapeOf(op.getKey()).end()[-2], op.getCausal() ? FactorKind::Expanded : keys);
-    int64_t width = rule.addFactor(queryShape.back(), FactorKind::Expanded);
+    auto counted = [&](FactorKind kind) {
+      return !op.getCausal() ? kind : kind == FactorKind::Reduction ? FactorKind::NeedReplication : FactorKind::Expanded;
+    };
+    int64_t row = rule.addFactor(queryShape.end()[-2], counted(rows));
+    int64_t key = rule.addFactor(shapeOf(op.getKey()).end()[-2], counted(keys));
+    int64_t width = rule.addFactor(queryShape.back(), FactorKind::NeedReplication);
     auto withBatch = [&](std::initializer_list<int64_t> factors) {
       TensorFactors tensor = batch;
       for (int64_t factor : factors) {
@@ -235,13 +238,13 @@ struct AttentionFactors {
 
 } // namespace
 
-// attention_log_sum: ([b, r, w], [b, k, w]) -> ([b, r]) expanded={k} expanded={w}
+// attention_log_sum: ([b, r, w], [b, k, w]) -> ([b, r]) expanded={k} replicated={w}
 ShardingRule AttentionLogSumOp::getShardingRule() {
   AttentionFactors f(*this, FactorKind::PassThrough, FactorKind::Expanded);
   return f.finish({f.ofQuery, f.ofKey}, f.ofLogSum);
 }
 
-// attention: ([b, r, w], [b, k, w], [b, k, c], [b, r]) -> ([b, r, c]) sum={k} expanded={w}
+// attention: ([b, r, w], [b, k, w], [b, k, c], [b, r]) -> ([b, r, c]) sum={k} replicated={w}
 ShardingRule AttentionOp::getShardingRule() {
   AttentionFactors f(*this, FactorKind::PassThrough, FactorKind::Reduction);
   f.addColumns(shapeOf(getValue()).back(), FactorKind::PassThrough);
@@ -249,8 +252,8 @@ ShardingRule AttentionOp::getShardingRule() {
 }
 
 // attention_gradient: ([b, r, w], [b, k, w], [b, k, c], [b, r], [b, r, c], [b, r, c]) and
-//   query -> ([b, r, w]) sum={k} expanded={w} sum={c}, key -> ([b, k, w]) sum={r} expanded={w} sum={c},
-//   value -> ([b, k, c]) sum={r} expanded={w}.
+//   query -> ([b, r, w]) sum={k} replicated={w} sum={c}, key -> ([b, k, w]) sum={r} replicated={w} sum={c},
+//   value -> ([b, k, c]) sum={r} replicated={w}.
 // The gradients of scores are linear in their sums over columns.
 ShardingRule AttentionGradientOp::getShardingRule() {
   const bool ofQuery = getOf() == AttentionOperand::Query, ofValue = getOf() == AttentionOperand::Value;

@@ -76,8 +76,8 @@ Machine a100() {
 }
 
 // H100 SXM. Additions: the data sheet's 67 TFLOP/s. Memory: copies reach 3.0 TB/s. Products: f32 as KernelBench measured; bf16 fitted to
-// the 375 products of 256 to 4096 in XLA's table for sm_90 (matmul_interpolator_data.h), and 798 TFLOP/s of 8192^3, as we measured; what is
-// smaller is bound by memory. Within a host: fitted to XLA's table for collectives of 8 (collective_interpolator_data.h).
+// the 375 products of 256 to 4096 in XLA's table for sm_90 (matmul_interpolator_data.h), and 798 TFLOP/s of 8192^3, as we measured; smaller
+// ones are bound by memory. Within a host: fitted to XLA's table for collectives of 8 (collective_interpolator_data.h).
 Machine h100() {
   dist::Link nvlink{/*latencyNs=*/15600, /*bytesPerUs=*/214000};
   nvlink.set(CollectiveKind::AllReduce, {6000, 361000});

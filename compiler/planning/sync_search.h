@@ -26,7 +26,7 @@ struct SyncChoice {
 };
 
 // Returns whether a checked job leaves it to the compiler: there are micro-batches, the optimizer's level shards the sums of gradients, so
-// that terms take more memory, and a limit, bytes of a device, tells how much there is (0: any number, and the lesser is taken).
+// that terms take more memory, and the memory of a device has a limit in bytes (0: it has none, and the lesser is taken).
 bool choosesGradientSync(const job::Job &job, int64_t memoryLimit);
 
 // Has `programs` reduce gradients once a step, where that keeps the limit and is predicted to be faster; else leaves them alone. `plan`

@@ -20,7 +20,7 @@ struct TargetTraits {
   llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
 
   // Of attention.
-  bool fusesAttention; // has kernels of nn.attention and its relatives; else they are expanded, and a model keeps its own products
+  bool fusesAttention; // lowering calls kernels of nn.attention and its relatives; else they are expanded, and a model keeps its products
 
   // Of the library's convolutions, which have their channels last.
   bool convolvesNarrow;   // bf16 and f16 as they are, added up in f32, where the result is of their type

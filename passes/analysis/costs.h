@@ -79,8 +79,8 @@ llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
 MeshLinks linksOf(MeshOp mesh);
 
 // Returns the link of each axis of a mesh on hosts. It is that between hosts when a group over the axis has devices on two; reductions,
-// gathers and scatters then go by as many adapters as the ranks of such a group on one host have, up to the rate within a host: what a ring
-// over n hosts sends through one adapter, k rings of it send through k. `deviceIds`: as on dist.mesh, may be empty.
+// gathers and scatters then go by as many adapters as the ranks of such a group on one host have, up to the rate within a host: a ring
+// crosses the border of each host once, so k rings share the bytes among k adapters. `deviceIds`: as on dist.mesh, may be empty.
 //   mesh 2 x 4, 4 ranks a host                        ->  {between hosts, within a host}
 //   mesh 16 x 2, 8 ranks and 8 adapters a host        ->  {between hosts, 4 adapters for reductions; within a host}
 llvm::SmallVector<Link> hostLinks(HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);

@@ -136,7 +136,10 @@ private:
   // What library calls run in. Where it is not of a fixed size, that of a convolution follows from the call; here it is the panels that
   // most take.
   void addWorkspace() {
-    const uint64_t ofProduct = traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes;
+    auto ofProduct = [&](ContractionOpInterface op) {
+      const bool roundsSums = isNarrowFloat(mlir::cast<RankedTensorType>(op->getResultTypes().front()).getElementType());
+      return traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes + (roundsSums ? rt::kProductSumBytes : 0);
+    };
     const uint64_t ofConvolution = traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::kConvPanelBytes + rt::kConvTableBytes;
     const int64_t leastFlops = 2 * lower::ExpandOpsPassOptions().gemmFlops; // each multiply-add is two
     uint64_t most = 0;
@@ -145,7 +148,7 @@ private:
       const bool isLarge = dist::workOf(op, typesOf(op->getOperandTypes()), typesOf(op->getResultTypes())).flops >= leastFlops;
       const bool isProduct = isa<nn::MatMulOp>(op) && (traits.fixedWorkspace || isLarge);
       const bool isConvolution = lower::isLibraryConvolution(op, variant.target);
-      most = std::max({most, isProduct ? ofProduct : 0, isConvolution ? ofConvolution : 0});
+      most = std::max({most, isProduct ? ofProduct(op) : 0, isConvolution ? ofConvolution : 0});
     });
     add("matrix products", most);
   }

@@ -12,7 +12,7 @@ constexpr Epilogue kOwnActivations[] = {Epilogue::Relu, Epilogue::Sigmoid, Epilo
 constexpr Epilogue kCublasLtActivations[] = {Epilogue::Relu, Epilogue::GeluTanh};
 
 const TargetTraits kCpu = {
-    /*takesNarrow=*/false,
+    /*takesNarrow=*/true,
     /*takesBytes=*/true,
     /*hasTf32=*/false,
     /*sumsOperandRows=*/false,

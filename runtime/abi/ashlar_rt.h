@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 23
+#define ASHLAR_RT_ABI_VERSION 24
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -141,8 +141,8 @@ enum { ASHLAR_RT_BYTES = 1, ASHLAR_RT_SIGNED_A = 2, ASHLAR_RT_SIGNED_B = 4 };
 // out[b] = epilogue(op(A[b]) * op(B[b]) + bias), products summed in f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k)
 // when transpose_b; out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. A and B have one dtype,
 // f32, bf16 or f16; out has that or f32; bias and sums have out's dtype. buffers: {A, B, [bias,] out, [sums]}. Sums only of one batch, with
-// neither bias nor epilogue. On cpu: of these f32 only, no sums; and of integers of 8 bits, signed or not, to i32, summed modulo 2^32, with
-// neither bias nor epilogue. B may be fixed weights: see ashlar_rt_conv_desc.
+// neither bias nor epilogue. On cpu: no sums; and products of integers of 8 bits, signed or not, to i32, summed modulo 2^32, with neither
+// bias nor epilogue. B may be fixed weights: see ashlar_rt_conv_desc.
 typedef struct {
   int64_t batch, m, n, k;
   uint32_t transpose_a, transpose_b;
@@ -151,7 +151,9 @@ typedef struct {
   uint32_t operand_sum; // ashlar_rt_operand_sum
   uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa
   uint32_t fixed_weights;
-  uint32_t bytes; // 0, or ASHLAR_RT_BYTES and which operands are signed
+  uint32_t bytes;      // 0, or ASHLAR_RT_BYTES and which operands are signed
+  uint32_t narrow;     // of bf16 or f16: ASHLAR_RT_BF16 or ASHLAR_RT_F16, else 0
+  uint32_t narrow_out; // and so are `out`, bias and sums
 } ashlar_rt_gemm_desc;
 
 typedef enum { ASHLAR_RT_CONV_FORWARD = 1, ASHLAR_RT_CONV_DATA = 2, ASHLAR_RT_CONV_WEIGHTS = 3 } ashlar_rt_conv_kind;

@@ -22,13 +22,18 @@ constexpr uint64_t roundUp(uint64_t bytes, uint64_t unit) {
 // Memory that processes share, and staged batches, begin on pages.
 constexpr uint64_t kPageBytes = 4096;
 
-// cpu: the workspace of matrix products, for each thread: of the kernel that takes most, AVX-512 with 12 x 32 elements in registers.
+// cpu: the workspace of matrix products, for each thread: of the kernel that takes most, AVX-512 with 12 x 32 elements in registers,
 constexpr uint64_t kProductTileCols = 32;
 constexpr uint64_t kProductWorkspaceBytes = (384 * kProductTileCols + 384 * 384) * sizeof(float);
 
-// Returns the elements of one column of an ordered B: numbers of f32, or four bytes at a time and the correction of their sums.
+// and behind it the sums of a product of bf16 or f16, in f32, where they are rounded to its result and k is above a number.
+constexpr uint64_t kProductSumBytes = uint64_t{384} * 512 * sizeof(float);
+constexpr int64_t kProductSumsFrom = 384;
+
+// Returns the elements of one column of an ordered B: numbers of f32, two of bf16 or f16, or four bytes at a time and the correction of
+// their sums.
 constexpr uint64_t orderedRows(const ashlar_rt_gemm_desc &desc) {
-  return desc.bytes != 0 ? (desc.k + 3) / 4 + 1 : desc.k;
+  return desc.bytes != 0 ? (desc.k + 3) / 4 + 1 : desc.narrow != 0 ? (desc.k + 1) / 2 : desc.k;
 }
 
 // Returns the bytes that a product's fixed weights take in the order of the kernel, at least.
@@ -43,7 +48,7 @@ constexpr uint64_t kByteRows = 96;
 // Returns the bytes that each thread needs for a product, at least.
 constexpr uint64_t productWorkspaceBytes(const ashlar_rt_gemm_desc &desc) {
   if (desc.bytes == 0) {
-    return kProductWorkspaceBytes;
+    return kProductWorkspaceBytes + (desc.narrow_out != 0 && desc.k > kProductSumsFrom ? kProductSumBytes : 0);
   }
   uint64_t rows = std::min<uint64_t>(desc.m, kByteRows) * orderedRows(desc);
   uint64_t ordered = desc.fixed_weights != 0 ? 0 : orderedRows(desc) * roundUp(desc.n, kProductTileCols);
@@ -91,7 +96,7 @@ constexpr uint64_t orderedWeightBytes(const ashlar_rt_conv_desc &desc) {
 
 // Returns whether two calls read the same weights in one order, so that they can share it.
 constexpr bool ordersAlike(const ashlar_rt_gemm_desc &a, const ashlar_rt_gemm_desc &b) {
-  return a.batch == b.batch && a.n == b.n && a.k == b.k && a.transpose_b == b.transpose_b && a.bytes == b.bytes;
+  return a.batch == b.batch && a.n == b.n && a.k == b.k && a.transpose_b == b.transpose_b && a.bytes == b.bytes && a.narrow == b.narrow;
 }
 inline bool ordersAlike(const ashlar_rt_conv_desc &a, const ashlar_rt_conv_desc &b) {
   return std::memcmp(&a, &b, sizeof(a)) == 0; // how it is cut depends on all sizes

@@ -96,9 +96,13 @@ void MeasuredImage::addCall(const std::string &label, uint32_t kind, const void 
 }
 
 void MeasuredImage::addProduct(int64_t size, int64_t m, int64_t n, int64_t k, bool transposeA) {
-  products.push_back({/*batch=*/1, m, n, k, transposeA, 0, 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_NONE, 0});
-  addCall("product " + std::to_string(size) + " TYPE " + std::to_string(2 * m * n * k), ASHLAR_RT_GEMM, &products.back(), {m * k, k * n},
-          m * n);
+  for (const uint32_t narrow : {uint32_t{0}, static_cast<uint32_t>(ASHLAR_RT_BF16)}) {
+    products.push_back({/*batch=*/1, m, n, k, transposeA, 0, 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_NONE, 0, 0, 0, narrow, narrow});
+    const uint64_t bytes = narrow != 0 ? sizeof(Bf16) : sizeof(float);
+    const Instruction call{ASHLAR_RT_GEMM, &products.back(), {m * k * bytes, k * n * bytes, m * n * bytes}};
+    const char *type = narrow != 0 ? "bf16 " : "f32 ";
+    add("product " + std::to_string(size) + " " + type + std::to_string(2 * m * n * k), {call}, /*count=*/1);
+  }
 }
 
 void MeasuredImage::addProducts(int64_t size) {

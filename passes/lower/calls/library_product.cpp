@@ -117,6 +117,12 @@ uint32_t bytesOf(exec::GemmOp call) {
   return ASHLAR_RT_BYTES | (isUnsigned(0) ? 0 : ASHLAR_RT_SIGNED_A) | (isUnsigned(1) ? 0 : ASHLAR_RT_SIGNED_B);
 }
 
+// Returns the type of bf16 or f16 that a buffer has; 0 of any other.
+uint32_t narrowOf(exec::GemmOp call, unsigned buffer) {
+  Type element = cast<exec::BufferAttr>(call.getBuffers()[buffer]).getType().getElementType();
+  return element.isBF16() ? ASHLAR_RT_BF16 : element.isF16() ? ASHLAR_RT_F16 : 0;
+}
+
 // Without a default: a new case does not compile until it has a number here.
 uint32_t numberOf(exec::OperandSum sum) {
   switch (sum) {
@@ -203,7 +209,9 @@ ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
           numberOf(call.getOperandSum()),
           call.getAllowTf32(),
           call.getFixedWeights(),
-          bytesOf(call)};
+          bytesOf(call),
+          narrowOf(call, 0),
+          narrowOf(call, call.getOutIndex()) != 0};
 }
 
 } // namespace ashlar::lower

@@ -26,6 +26,18 @@ const GemmKernel &chooseGemmKernel() {
 #endif
 }
 
+// Of bf16, or of f16.
+const NarrowKernel &chooseNarrowKernel([[maybe_unused]] bool isF16) {
+#if defined(__x86_64__)
+  if (!isF16 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw")) {
+    return hasAmx() && __builtin_cpu_supports("amx-bf16") ? narrowKernelAmx() : narrowKernelAvx512Bf16();
+  }
+  return chooseKernel(narrowKernelGeneric, narrowKernelAvx2, narrowKernelAvx512);
+#else
+  return narrowKernelGeneric();
+#endif
+}
+
 constexpr size_t kLargePage = size_t{2} << 20;
 
 // Parts along the batch, the rows and the columns of `out`.
@@ -74,8 +86,9 @@ Status GemmWorkspace::reserve(size_t bytes) {
 
 struct Gemm::State {
   ashlar_rt_gemm_desc desc;
-  const GemmKernel *kernel = nullptr; // of floats, or
-  const ByteKernel *bytes = nullptr;  // of integers
+  const GemmKernel *kernel = nullptr;   // of floats, or
+  const NarrowKernel *narrow = nullptr; // of bf16 or f16, or
+  const ByteKernel *bytes = nullptr;    // of integers
   const char *name = nullptr;
   int64_t tileRows = 0, tileCols = 0;
   Grid grid;
@@ -94,18 +107,56 @@ struct Gemm::State {
   // Returns the bytes of an ordered matrix.
   int64_t orderedMatrix() const { return panels() * tileCols * static_cast<int64_t>(orderedRows(desc) * sizeof(float)); }
 
+  // Returns the numbers of an ordered panel of bf16 or f16.
+  int64_t panelNumbers() const { return 2 * static_cast<int64_t>(orderedRows(desc)) * tileCols; }
+
   // Returns B as the kernel sees it, but for where it lies.
-  GemmPiece wholeB() const;
+  template <typename Piece> Piece wholeB() const;
+
+  // Sets what pieces of floats and of narrow ones have in common.
+  template <typename Piece> Piece pieceOf(Range rows, Range cols) const;
+
+  void runNarrow(Range rows, Range cols, int64_t batch, const void *a, const void *b, const void *bias, void *out, float *memory) const;
 };
 
-GemmPiece Gemm::State::wholeB() const {
-  GemmPiece whole{};
+template <typename Piece> Piece Gemm::State::wholeB() const {
+  Piece whole{};
   whole.cols = desc.n;
   whole.k = desc.k;
   whole.bRow = desc.transpose_b != 0 ? 1 : desc.n;
   whole.bCol = desc.transpose_b != 0 ? desc.k : 1;
   whole.isOrdered = desc.fixed_weights != 0;
   return whole;
+}
+
+template <typename Piece> Piece Gemm::State::pieceOf(Range rows, Range cols) const {
+  Piece piece = wholeB<Piece>();
+  piece.rows = rows.end - rows.begin;
+  piece.cols = cols.end - cols.begin;
+  piece.aRow = desc.transpose_a != 0 ? 1 : desc.k;
+  piece.aCol = desc.transpose_a != 0 ? desc.m : 1;
+  piece.outRow = desc.n;
+  piece.epilogue = desc.epilogue;
+  return piece;
+}
+
+void Gemm::State::runNarrow(Range rows, Range cols, int64_t batch, const void *a, const void *b, const void *bias, void *out,
+                            float *memory) const {
+  auto piece = pieceOf<NarrowPiece>(rows, cols);
+  const bool isNarrow = desc.narrow_out != 0;
+  const int64_t ofOut = batch * desc.m * desc.n + rows.begin * desc.n + cols.begin, size = isNarrow ? sizeof(uint16_t) : sizeof(float);
+  piece.isF16 = desc.narrow == ASHLAR_RT_F16;
+  piece.isOutNarrow = isNarrow;
+  piece.a = static_cast<const uint16_t *>(a) + batch * desc.m * desc.k + rows.begin * piece.aRow;
+  if (piece.isOrdered) {
+    piece.b =
+        reinterpret_cast<const uint16_t *>(static_cast<const char *>(b) + batch * orderedMatrix()) + cols.begin / tileCols * panelNumbers();
+  } else {
+    piece.b = static_cast<const uint16_t *>(b) + batch * desc.k * desc.n + cols.begin * piece.bCol;
+  }
+  piece.bias = desc.has_bias != 0 ? static_cast<const char *>(bias) + cols.begin * size : nullptr;
+  piece.out = static_cast<char *>(out) + ofOut * size;
+  narrow->compute(piece, memory);
 }
 
 Gemm::Gemm() = default;
@@ -124,11 +175,18 @@ Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, G
   if (desc.bytes != 0 && (desc.has_bias != 0 || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE)) {
     return internal("matrix product of integers with bias {}, epilogue {}: it has none", desc.has_bias, desc.epilogue);
   }
+  if ((desc.narrow != 0 && desc.narrow != ASHLAR_RT_BF16 && desc.narrow != ASHLAR_RT_F16) || (desc.narrow == 0 && desc.narrow_out != 0)) {
+    return internal("matrix product of type {}, narrow result {}: the types are {} and {}", desc.narrow, desc.narrow_out,
+                    static_cast<int>(ASHLAR_RT_BF16), static_cast<int>(ASHLAR_RT_F16));
+  }
   auto state = std::make_unique<State>();
   state->desc = desc;
   if (desc.bytes != 0) {
     state->bytes = &chooseByteKernel();
     state->use(*state->bytes);
+  } else if (desc.narrow != 0) {
+    state->narrow = &chooseNarrowKernel(desc.narrow == ASHLAR_RT_F16);
+    state->use(*state->narrow);
   } else {
     state->kernel = &chooseGemmKernel();
     state->use(*state->kernel);
@@ -155,7 +213,13 @@ void Gemm::order(int piece, const void *weights, void *ordered) const {
     return orderBytes(desc, *state->bytes, panel, b, reinterpret_cast<uint32_t *>(matrix));
   }
   const Range cols = cut(desc.n, state->tileCols, panel, state->panels());
-  GemmPiece columns = state->wholeB();
+  if (state->narrow != nullptr) {
+    NarrowPiece columns = state->wholeB<NarrowPiece>();
+    columns.cols = cols.end - cols.begin;
+    columns.b = static_cast<const uint16_t *>(weights) + batch * desc.k * desc.n + cols.begin * columns.bCol;
+    return state->narrow->order(columns, reinterpret_cast<uint16_t *>(matrix) + panel * state->panelNumbers());
+  }
+  GemmPiece columns = state->wholeB<GemmPiece>();
   columns.cols = cols.end - cols.begin;
   columns.b = static_cast<const float *>(weights) + batch * desc.k * desc.n + cols.begin * columns.bCol;
   state->kernel->order(columns, reinterpret_cast<float *>(matrix) + panel * desc.k * state->tileCols);
@@ -176,20 +240,18 @@ void Gemm::runPart(int part, const void *a, const void *b, const void *bias, voi
   Range rows = cut(desc.m, state->tileRows, part / grid.cols % grid.rows, grid.rows);
   Range cols = cut(desc.n, state->tileCols, part % grid.cols, grid.cols);
   float *workspace = state->workspace->data() + part * (state->partBytes / sizeof(float));
-  GemmPiece piece = state->wholeB();
-  piece.rows = rows.end - rows.begin;
-  piece.cols = cols.end - cols.begin;
-  piece.aRow = desc.transpose_a != 0 ? 1 : desc.k;
-  piece.aCol = desc.transpose_a != 0 ? desc.m : 1;
+  auto piece = state->pieceOf<GemmPiece>(rows, cols);
   piece.bias = desc.has_bias != 0 ? static_cast<const float *>(bias) + cols.begin : nullptr;
-  piece.outRow = desc.n;
-  piece.epilogue = desc.epilogue;
   for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
     const int64_t ofA = batch * desc.m * desc.k, ofB = batch * desc.k * desc.n, ofOut = batch * desc.m * desc.n;
     const void *ordered = static_cast<const char *>(b) + batch * state->orderedMatrix();
     if (state->bytes != nullptr) {
       multiplyBytes(desc, *state->bytes, rows, cols, static_cast<const uint8_t *>(a) + ofA,
                     piece.isOrdered ? ordered : static_cast<const uint8_t *>(b) + ofB, static_cast<uint32_t *>(out) + ofOut, workspace);
+      continue;
+    }
+    if (state->narrow != nullptr) {
+      state->runNarrow(rows, cols, batch, a, b, bias, out, workspace);
       continue;
     }
     piece.a = static_cast<const float *>(a) + ofA + rows.begin * piece.aRow;

@@ -36,11 +36,10 @@ private:
   size_t size = 0;
 };
 
-// One prepared product: out[b] = epilogue(op(A[b]) op(B[b]) + bias), see ashlar_rt_gemm_desc. f32, or integers of 8 bits to i32; dense, row
-// major.
-// Every element of an f32 `out` is one chain of fused multiply-adds over k in blocks of a fixed size, so it has the same bits for every
-// number of threads and whatever the other rows and columns of the product are. Movable, not copyable. One run at a time for each
-// workspace.
+// One prepared product: out[b] = epilogue(op(A[b]) op(B[b]) + bias), see ashlar_rt_gemm_desc. f32, bf16 or f16 summed in f32, or integers
+// of 8 bits to i32; dense, row major. Every element of `out` is one chain of fused multiply-adds over k (docs/matrix_products.md: of bf16
+// on some processors two), cut where that follows from k alone, so it has the same bits for every number of threads and whatever the other
+// rows and columns of the product are. Movable, not copyable. One run at a time for each workspace.
 class Gemm {
 public:
   Gemm();
@@ -69,8 +68,9 @@ public:
   // Computes all parts on the calling thread.
   void run(const void *a, const void *b, const void *bias, void *out);
 
-  // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16", "generic 6x8"; of bytes
-  // "amx 32x32", "avx512 vnni 12x32", "avx2 4x16" or "generic 4x8".
+  // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16", "generic 6x8"; of bf16
+  // and f16 these with "widened", "avx512 bf16 12x32" or "amx bf16 32x32"; of bytes "amx 32x32", "avx512 vnni 12x32", "avx2 4x16" or
+  // "generic 4x8".
   const char *kernelName() const;
 
 private:

@@ -6,6 +6,8 @@
 
 #include "runtime/abi/ashlar_rt.h"
 
+#include <immintrin.h>
+
 namespace ashlar::rt {
 
 namespace {
@@ -17,10 +19,17 @@ constexpr int kTileVectors = 2;
 
 #include "runtime/kernels/cpu/gemm_floats.inc"
 
+#include "runtime/kernels/cpu/gemm_widened.inc"
+
 } // namespace
 
 const GemmKernel &gemmKernelAvx2() {
   static constexpr GemmKernel kernel = {{"avx2 6x16", kTileRows, kTileCols, kWorkspaceElements, compute}, order};
+  return kernel;
+}
+
+const NarrowKernel &narrowKernelAvx2() {
+  static constexpr NarrowKernel kernel = {"avx2 6x16, widened", kTileRows, kTileCols, computeWidened, orderNarrow<WidenedBf16>};
   return kernel;
 }
 

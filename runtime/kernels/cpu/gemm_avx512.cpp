@@ -6,6 +6,8 @@
 
 #include "runtime/abi/ashlar_rt.h"
 
+#include <immintrin.h>
+
 namespace ashlar::rt {
 
 namespace {
@@ -17,10 +19,17 @@ constexpr int kTileVectors = 2;
 
 #include "runtime/kernels/cpu/gemm_floats.inc"
 
+#include "runtime/kernels/cpu/gemm_widened.inc"
+
 } // namespace
 
 const GemmKernel &gemmKernelAvx512() {
   static constexpr GemmKernel kernel = {{"avx512 12x32", kTileRows, kTileCols, kWorkspaceElements, compute}, order};
+  return kernel;
+}
+
+const NarrowKernel &narrowKernelAvx512() {
+  static constexpr NarrowKernel kernel = {"avx512 12x32, widened", kTileRows, kTileCols, computeWidened, orderNarrow<WidenedBf16>};
   return kernel;
 }
 

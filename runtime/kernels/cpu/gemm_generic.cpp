@@ -17,10 +17,17 @@ constexpr int kTileVectors = 2;
 
 #include "runtime/kernels/cpu/gemm_floats.inc"
 
+#include "runtime/kernels/cpu/gemm_widened.inc"
+
 } // namespace
 
 const GemmKernel &gemmKernelGeneric() {
   static constexpr GemmKernel kernel = {{"generic 6x8", kTileRows, kTileCols, kWorkspaceElements, compute}, order};
+  return kernel;
+}
+
+const NarrowKernel &narrowKernelGeneric() {
+  static constexpr NarrowKernel kernel = {"generic 6x8, widened", kTileRows, kTileCols, computeWidened, orderNarrow<WidenedBf16>};
   return kernel;
 }
 

@@ -49,22 +49,57 @@ struct GemmKernel : KernelOf<float> {
 using BytePiece = PieceOf<uint32_t>;
 using ByteKernel = KernelOf<uint32_t>;
 
+// A product of bf16 or f16, summed in f32, the way of PieceOf; bias and out are of the same type or f32. Ordered panels have `k` rows of
+// tileCols numbers and one of zeros where k is odd: as they are, or where the kernel multiplies two at a time, those of each two rows in
+// turn.
+struct NarrowPiece {
+  int64_t rows, cols, k;
+  const uint16_t *a;
+  int64_t aRow, aCol;
+  const uint16_t *b;
+  int64_t bRow, bCol;
+  bool isOrdered;
+  const void *bias;
+  void *out;
+  int64_t outRow;
+  uint32_t epilogue; // ashlar_rt_epilogue
+  bool isF16, isOutNarrow;
+};
+
+// compute() needs kProductWorkspaceBytes, and kProductSumBytes behind them where k is above kProductSumsFrom and `out` narrow.
+struct NarrowKernel {
+  const char *name;
+  int64_t tileRows, tileCols;
+  void (*compute)(const NarrowPiece &piece, float *workspace);
+  // Makes the ordered panel of the piece's columns, at most tileCols.
+  void (*order)(const NarrowPiece &piece, uint16_t *panel);
+};
+
 // Returns the kernels for any processor: plain vectors of four elements.
 const GemmKernel &gemmKernelGeneric();
 const ByteKernel &byteKernelGeneric();
+const NarrowKernel &narrowKernelGeneric();
 
 #if defined(__x86_64__)
-// Return the kernels for AVX2 with FMA. Only to be run where the processor has them.
+// Return the kernels for AVX2 with FMA and F16C. Only to be run where the processor has them.
 const GemmKernel &gemmKernelAvx2();
 const ByteKernel &byteKernelAvx2();
+const NarrowKernel &narrowKernelAvx2();
 
 // Return the kernels for AVX-512F and its VNNI. Only to be run where the processor has them.
 const GemmKernel &gemmKernelAvx512();
 const ByteKernel &byteKernelAvx512();
+const NarrowKernel &narrowKernelAvx512();
+
+// Returns the kernel for AVX-512 with products of bf16, and for these only.
+const NarrowKernel &narrowKernelAvx512Bf16();
 
 // Returns the kernel for AMX with products of bytes; its bias, where there is one, has whole panels. Only to be run where the processor has
 // them and the kernel gave the process the tile registers.
 const ByteKernel &byteKernelAmx();
+
+// Returns the kernel for AMX with products of bf16, and for these only. As that of bytes, but it is run where there is AVX-512, too.
+const NarrowKernel &narrowKernelAmx();
 #endif
 
 } // namespace ashlar::rt

@@ -13,7 +13,7 @@
 // CHECK: nn.mul
 // CHECK: nn.reduce sum
 // CPU-LABEL: @softmax
-// CPU: exec.fusion rows(%arg0) : (tensor<64x64x256xbf16>) -> (tensor<64x64x256xf32>, tensor<64x64x256xf32>)
+// CPU: exec.fusion rows(%arg0) : (tensor<64x64x256xbf16>) -> (tensor<64x64x256xf32>, tensor<64x64x256xbf16>)
 func.func @softmax(%s: tensor<64x64x256xbf16>, %v: tensor<64x256x64xbf16>, %dp: tensor<64x64x256xbf16>) -> (tensor<64x64x64xbf16>, tensor<64x64x256xbf16>) {
   %w = nn.cast %s : tensor<64x64x256xbf16> -> tensor<64x64x256xf32>
   %p = nn.softmax %w : tensor<64x64x256xf32>

@@ -95,6 +95,24 @@ func.func @byte_matmul(%x: tensor<64x64xui8>, %w: tensor<64x64xi8>, %few: tensor
 
 // -----
 
+// The library takes operands of bf16 and f16, and gives its sums in f32 where these are wanted; what is too small for a call is summed in f32
+// by a kernel.
+// CHECK-LABEL: @narrow_matmul
+// CUDA-LABEL: @narrow_matmul
+func.func @narrow_matmul(%x: tensor<64x64xbf16>, %w: tensor<64x64xbf16>, %s: tensor<2x2xf16>) -> (tensor<64x64xbf16>, tensor<64x64xf32>, tensor<2x2xf16>) {
+  // CHECK: nn.matmul %arg0, %arg1 : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+  // CHECK: nn.matmul %arg0, %arg1 transpose_a : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+  // CHECK: %[[S:.*]] = nn.cast %arg2 : tensor<2x2xf16> -> tensor<2x2xf32>
+  // CHECK: nn.reduce sum
+  // CUDA: nn.matmul %arg0, %arg1 : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+  %0 = nn.matmul %x, %w : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xbf16>
+  %1 = nn.matmul %x, %w {transpose_a} : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+  %2 = nn.matmul %s, %s : tensor<2x2xf16>, tensor<2x2xf16> -> tensor<2x2xf16>
+  return %0, %1, %2 : tensor<64x64xbf16>, tensor<64x64xf32>, tensor<2x2xf16>
+}
+
+// -----
+
 // A transpose of the last two dims becomes a flag of the library's product.
 // CHECK-LABEL: @transposed_weight
 func.func @transposed_weight(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> tensor<64x64xf32> {

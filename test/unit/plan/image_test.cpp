@@ -243,6 +243,27 @@ TEST_CASE("image: the descriptor of a product that sums an operand", "[plan][ima
   CHECK((desc.epilogue == ASHLAR_RT_EPILOGUE_NONE && desc.operand_sum == ASHLAR_RT_SUM_OF_B && desc.allow_tf32));
 }
 
+TEST_CASE("image: the descriptor of a product of bf16 or f16", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = ashlar::test::parse(R"(
+    exec.variant @default arena 4096 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 64 : i64,
+                                                 devices_per_process = 1 : i64, lower_bound_bytes = 4000 : i64} {
+      exec.program @train_step inputs [] outputs [] {
+        exec.gemm [#exec.buffer<arena, 128, memref<3x5xbf16>>, #exec.buffer<arena, 256, memref<5x4xbf16>>,
+                   #exec.buffer<arena, 384, memref<4xf32>>, #exec.buffer<arena, 512, memref<3x4xf32>>]
+                  batch 1 m 3 n 4 k 5 bias epilogue none
+        exec.gemm [#exec.buffer<arena, 128, memref<3x5xf16>>, #exec.buffer<arena, 256, memref<5x4xf16>>,
+                   #exec.buffer<arena, 512, memref<3x4xf16>>]
+                  batch 1 m 3 n 4 k 5 epilogue none
+      }
+    }
+  )");
+  SmallVector<ashlar_rt_gemm_desc> descs;
+  module->walk([&](exec::GemmOp op) { descs.push_back(lower::describeProduct(op)); });
+  REQUIRE(descs.size() == 2);
+  CHECK((descs[0].narrow == ASHLAR_RT_BF16 && descs[0].narrow_out == 0));
+  CHECK((descs[1].narrow == ASHLAR_RT_F16 && descs[1].narrow_out == 1));
+}
+
 TEST_CASE("image: the hash is that of the contents", "[plan][image]") {
   OwningOpRef<ModuleOp> module = parseTables();
   uint64_t first = load(*module, makeInfo())->program_hash;

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A training step of a transformer in bf16 on the CPU against PyTorch's autocast to bf16, on one host.
+
+    bf16_torch.py [--build BUILD] [--torch-python PYTHON] [--precision BF16_MIXED|F32] [--layers L] [--width W] [--heads H] [--sequence S] [--vocabulary V]
+                  [--batch B] [--threads T] [--turns T]
+    bf16_torch.py --peer FOLDER ...    PyTorch's side, as the bench starts it
+
+The model is `ashlar-zoo transformer` with AdamW, parameters in f32, one process. Both start with the same parameters and train on the same one batch; losses are
+compared to what roundings to bf16 allow. PyTorch does the four operations of attention one by one (`eager`) and as scaled_dot_product_attention (`attention`); the
+faster of a turn counts. Ours and theirs take turns, so that a change of the machine's speed meets both. The first two steps are not timed, on either side.
+Exit status 77 where PYTHON cannot import torch.
+"""
+
+import argparse
+import json
+import pathlib
+import random
+import sys
+import tempfile
+import time
+
+from measuring import ROOT, run, steps_of
+from torch_turns import ask_peer, compare, skip_without
+
+sys.path.insert(0, str(ROOT / "test/e2e"))
+from npy_writer import write_npy
+
+WARM_UP, STEPS, AIM = 2, 4, 1.0
+SIZES = (("layers", 6), ("width", 384), ("heads", 6), ("sequence", 256), ("vocabulary", 8000))
+TOLERANCES = {"BF16_MIXED": [2e-3, 1e-2, 1e-2], "F32": [1e-5, 1e-3, 1e-3]}
+
+JOB = """mode: DATA_PARALLEL
+mesh {{ axes {{ name: "dp" size: 1 }} }}
+global_batch: {batch}
+precision: {precision}
+loss {{ softmax_cross_entropy {{ logits: "logits" labels: "labels" }} }}
+optimizer {{ adamw {{ weight_decay: 0.01 }} learning_rate: 0.0001 }}
+dataset {{ npy {{}} shuffle: false repeat: 100000 features {{ column: "tokens" tensor: "tokens" }} features {{ column: "next" tensor: "labels" }} }}
+log_every: 1
+"""
+
+
+class Bench:
+    def __init__(self, options, folder):
+        self.options, self.folder, tools = options, folder, pathlib.Path(options.build).resolve() / "bin"
+        sizes = [part for name, _ in SIZES for part in (f"--{name}", getattr(options, name))]
+        run([tools / "ashlar-zoo", "transformer", *sizes, "-o", "model.onnx"], folder)
+        generator, count = random.Random(1), options.batch * options.sequence
+        for column in ("tokens", "next"):
+            write_npy(folder / f"{column}_train.npy", "q", (options.batch, options.sequence), [generator.randrange(options.vocabulary) for _ in range(count)])
+        (folder / "job.txtpb").write_text(JOB.format(batch=options.batch, precision=options.precision))
+        run([tools / "ashlarc", "model.onnx", "--job", "job.txtpb", "-o", "train"], folder)
+        self.train(0, "--save-parameters", "init")
+
+    def train(self, steps, *arguments):
+        run(["./train", "--data", ".", "--steps", steps, "--threads", self.options.threads, *arguments], self.folder)
+
+    def ours(self):
+        self.train(WARM_UP + STEPS, "--metrics", "metrics.jsonl")
+        return steps_of(self.folder / "metrics.jsonl", WARM_UP)
+
+    def theirs(self):
+        options = [f"--{name}={getattr(self.options, name)}" for name in ("layers", "heads", "batch", "threads", "precision")]
+        return ask_peer([self.options.torch_python, pathlib.Path(__file__).resolve(), "--peer", self.folder, *options], self.folder)
+
+
+def peer(options):
+    """PyTorch's side: prints what torch_turns.py reads."""
+    import torch
+
+    from stages_torch import Embedding, Head, Layer, Parameters, cross_entropy
+    from torch_peer import ADAMW, read_npy
+
+    torch.set_num_threads(options.threads)
+    tokens, labels = (read_npy(options.peer / f"{column}_train.npy") for column in ("tokens", "next"))
+    found = {}
+    for way in ("eager", "attention"):
+        parameters = Parameters(options.peer / "init")
+        layers = [Layer(parameters, f"layer{layer}", options.heads, fused=way == "attention") for layer in range(options.layers)]
+        module = torch.nn.Sequential(Embedding(parameters), *layers, Head(parameters))
+        optimizer, losses = torch.optim.AdamW(module.parameters(), **ADAMW), []
+        for number in range(WARM_UP + STEPS):
+            if number == WARM_UP:
+                begin = time.perf_counter()
+            optimizer.zero_grad(set_to_none=True)
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "BF16_MIXED"):
+                logits = module(tokens)
+            loss = cross_entropy(logits.float(), labels)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        found[way] = {"ms": (time.perf_counter() - begin) / STEPS * 1e3, "losses": losses}
+    print(json.dumps({"torch": torch.__version__, "ways": found}), flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", default=ROOT / "build")
+    parser.add_argument("--torch-python", default=sys.executable)
+    parser.add_argument("--precision", choices=TOLERANCES, default="BF16_MIXED")
+    parser.add_argument("--peer", type=pathlib.Path)
+    for name, default in (*SIZES, ("batch", 8), ("threads", 2), ("turns", 5)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = parser.parse_args()
+    if options.peer:
+        peer(options)
+        return
+    skip_without(options.torch_python, "torch")
+    title = (f"A step in {options.precision} of {options.layers} layers of {options.width}, sequence {options.sequence}, batch {options.batch}, vocabulary "
+             f"{options.vocabulary}, AdamW, {options.threads} threads")
+    with tempfile.TemporaryDirectory() as folder:
+        compare(Bench(options, pathlib.Path(folder)), options.turns, TOLERANCES[options.precision], title, AIM)
+
+
+main()

@@ -3,19 +3,20 @@
 """A training step of a transformer in bf16 on the CPU against PyTorch's autocast to bf16, on one host.
 
     bf16_torch.py [--build BUILD] [--torch-python PYTHON] [--precision BF16_MIXED|F32] [--layers L] [--width W] [--heads H] [--sequence S] [--vocabulary V]
-                  [--batch B] [--threads T] [--turns T]
+                  [--batch B] [--threads T] [--turns T] [--cpu-time]
     bf16_torch.py --peer FOLDER ...    PyTorch's side, as the bench starts it
 
 The model is `ashlar-zoo transformer` with AdamW, parameters in f32, one process. Both start with the same parameters and train on the same one batch; losses are
 compared to what roundings to bf16 allow. PyTorch does the four operations of attention one by one (`eager`) and as scaled_dot_product_attention (`attention`); the
 faster of a turn counts. Ours and theirs take turns, so that a change of the machine's speed meets both. The first two steps are not timed, on either side.
-Exit status 77 where PYTHON cannot import torch.
+--cpu-time counts the time of the processor, not of the clock: on a machine with other work, with one thread. Exit status 77 where PYTHON cannot import torch.
 """
 
 import argparse
 import json
 import pathlib
 import random
+import resource
 import sys
 import tempfile
 import time
@@ -56,12 +57,21 @@ class Bench:
     def train(self, steps, *arguments):
         run(["./train", "--data", ".", "--steps", steps, "--threads", self.options.threads, *arguments], self.folder)
 
+    def cpu_time(self, steps, *arguments):
+        """Seconds of the processor that a run takes."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self.train(steps, *arguments)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
     def ours(self):
-        self.train(WARM_UP + STEPS, "--metrics", "metrics.jsonl")
-        return steps_of(self.folder / "metrics.jsonl", WARM_UP)
+        seconds = self.cpu_time(WARM_UP + STEPS, "--metrics", "metrics.jsonl")
+        milliseconds, losses = steps_of(self.folder / "metrics.jsonl", WARM_UP)
+        return (seconds - self.cpu_time(WARM_UP)) / STEPS * 1e3 if self.options.cpu_time else milliseconds, losses
 
     def theirs(self):
         options = [f"--{name}={getattr(self.options, name)}" for name in ("layers", "heads", "batch", "threads", "precision")]
+        options += ["--cpu-time"] if self.options.cpu_time else []
         return ask_peer([self.options.torch_python, pathlib.Path(__file__).resolve(), "--peer", self.folder, *options], self.folder)
 
 
@@ -72,6 +82,7 @@ def peer(options):
     from stages_torch import Embedding, Head, Layer, Parameters, cross_entropy
     from torch_peer import ADAMW, read_npy
 
+    clock = time.process_time if options.cpu_time else time.perf_counter
     torch.set_num_threads(options.threads)
     tokens, labels = (read_npy(options.peer / f"{column}_train.npy") for column in ("tokens", "next"))
     found = {}
@@ -82,7 +93,7 @@ def peer(options):
         optimizer, losses = torch.optim.AdamW(module.parameters(), **ADAMW), []
         for number in range(WARM_UP + STEPS):
             if number == WARM_UP:
-                begin = time.perf_counter()
+                begin = clock()
             optimizer.zero_grad(set_to_none=True)
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "BF16_MIXED"):
                 logits = module(tokens)
@@ -90,7 +101,7 @@ def peer(options):
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-        found[way] = {"ms": (time.perf_counter() - begin) / STEPS * 1e3, "losses": losses}
+        found[way] = {"ms": (clock() - begin) / STEPS * 1e3, "losses": losses}
     print(json.dumps({"torch": torch.__version__, "ways": found}), flush=True)
 
 
@@ -99,6 +110,7 @@ def main():
     parser.add_argument("--build", default=ROOT / "build")
     parser.add_argument("--torch-python", default=sys.executable)
     parser.add_argument("--precision", choices=TOLERANCES, default="BF16_MIXED")
+    parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--peer", type=pathlib.Path)
     for name, default in (*SIZES, ("batch", 8), ("threads", 2), ("turns", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
@@ -108,7 +120,7 @@ def main():
         return
     skip_without(options.torch_python, "torch")
     title = (f"A step in {options.precision} of {options.layers} layers of {options.width}, sequence {options.sequence}, batch {options.batch}, vocabulary "
-             f"{options.vocabulary}, AdamW, {options.threads} threads")
+             f"{options.vocabulary}, AdamW, {options.threads} thread(s){', CPU time' if options.cpu_time else ''}")
     with tempfile.TemporaryDirectory() as folder:
         compare(Bench(options, pathlib.Path(folder)), options.turns, TOLERANCES[options.precision], title, AIM)
 

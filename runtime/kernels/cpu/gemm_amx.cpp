@@ -43,7 +43,7 @@ struct Tile {
   uint32_t epilogue;
 };
 
-enum class Source { Packed, Ordered };
+enum class Source { Strided, Packed, Ordered }; // never the first
 
 int64_t stripOf(int64_t) {
   return kTileRows;
@@ -84,6 +84,10 @@ template <typename Format> void packRowsFor(const NarrowBlock &a, int64_t rows, 
       }
     }
   }
+}
+
+template <typename Format> Source findOperands(const NarrowPiece &piece, Tile &) {
+  return piece.isOrdered ? Source::Ordered : Source::Packed;
 }
 
 // What LDTILECFG reads: all eight tiles are whole.

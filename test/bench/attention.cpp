@@ -7,7 +7,7 @@
 //
 // One thread is timed by its own clock, several by the wall.
 
-#include "runtime/kernels/cpu/attention.h"
+#include "runtime/kernels/cpu/attention/attention.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "test/bench/peak.h"
 

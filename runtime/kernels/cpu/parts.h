@@ -31,7 +31,7 @@ const Kernel &chooseKernel(const Kernel &(*generic)(), const Kernel &(*avx2)() =
   if (__builtin_cpu_supports("avx512f")) {
     return avx512();
   }
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c")) {
     return avx2();
   }
 #endif

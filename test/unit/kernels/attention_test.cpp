@@ -4,8 +4,8 @@
 
 #include "runtime/abi/memory_sizes.h"
 #include "runtime/base/half.h"
-#include "runtime/kernels/cpu/attention.h"
-#include "runtime/kernels/cpu/attention_kernel.h"
+#include "runtime/kernels/cpu/attention/attention.h"
+#include "runtime/kernels/cpu/attention/attention_kernel.h"
 #include "test/unit/data/allocations.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // The attention kernel for any processor. 6 x 2 accumulators of the 16 registers that every 64-bit processor has at least.
 
-#include "runtime/kernels/cpu/attention_kernel.h"
+#include "runtime/kernels/cpu/attention/attention_kernel.h"
 
 #include "runtime/abi/ashlar_rt.h"
 
@@ -15,7 +15,7 @@ constexpr int kLanes = 4;
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
 
-#include "runtime/kernels/cpu/attention_blocks.inc"
+#include "runtime/kernels/cpu/attention/attention_blocks.inc"
 
 } // namespace
 

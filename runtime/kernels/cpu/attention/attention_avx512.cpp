@@ -2,7 +2,7 @@
 //
 // The attention kernel for AVX-512F. 12 x 2 accumulators, 2 of the right operand and some slack in 32 registers.
 
-#include "runtime/kernels/cpu/attention_kernel.h"
+#include "runtime/kernels/cpu/attention/attention_kernel.h"
 
 #include "runtime/abi/ashlar_rt.h"
 
@@ -15,7 +15,7 @@ constexpr int kLanes = 16;
 constexpr int kTileRows = 12;
 constexpr int kTileVectors = 2;
 
-#include "runtime/kernels/cpu/attention_blocks.inc"
+#include "runtime/kernels/cpu/attention/attention_blocks.inc"
 
 } // namespace
 

@@ -6,10 +6,10 @@
 // gradients, five products for each; where there are too few such groups for the threads, dk and dv of a block of keys and dq of a block of
 // rows are units of their own, seven products in all. Either way numbers have the same bits (attention_kernel.h).
 
-#include "runtime/kernels/cpu/attention.h"
+#include "runtime/kernels/cpu/attention/attention.h"
 
 #include "runtime/abi/memory_sizes.h"
-#include "runtime/kernels/cpu/attention_kernel.h"
+#include "runtime/kernels/cpu/attention/attention_kernel.h"
 #include "runtime/kernels/cpu/parts.h"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 //
 // The attention kernel for AVX2 with FMA. 6 x 2 accumulators, 2 of the right operand and 1 broadcast fill 15 of the 16 registers.
 
-#include "runtime/kernels/cpu/attention_kernel.h"
+#include "runtime/kernels/cpu/attention/attention_kernel.h"
 
 #include "runtime/abi/ashlar_rt.h"
 
@@ -15,7 +15,7 @@ constexpr int kLanes = 8;
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
 
-#include "runtime/kernels/cpu/attention_blocks.inc"
+#include "runtime/kernels/cpu/attention/attention_blocks.inc"
 
 } // namespace
 

@@ -78,7 +78,7 @@ FailureOr<RecomputeTrial> TrialPlans::plan(ModuleOp programs, const pipelines::V
     trial = pipelines::mergeStages(std::move(trial));
   }
   for (const lower::MemoryUse &use : countMemory(*trial, variant)) { // of a rank of the stage that takes most
-    planned.bytes = std::max(planned.bytes, use.bytes());
+    planned.bytes = std::max(planned.bytes, use.bytes() - use.spareBytes);
   }
   return planned;
 }

@@ -37,6 +37,11 @@ struct Count {
   int64_t runs = 0, occurrences = 0;
 };
 
+// Whether a value with the first layout can be brought to the second one: the terms of a sum are not made from the sum.
+bool canBecome(LayoutAttr from, LayoutAttr to) {
+  return llvm::all_of(to.getPartialAxes(), [&](Attribute axis) { return llvm::is_contained(from.getPartialAxes(), axis); });
+}
+
 int64_t multiply(int64_t a, int64_t b) {
   return static_cast<int64_t>(std::min<__int128>(static_cast<__int128>(a) * b, kForbidden));
 }
@@ -76,10 +81,11 @@ public:
       for (auto [index, value] : llvm::enumerate(op.operands)) {
         const unsigned tensor = space.problem.values[value].tensor;
         LayoutAttr &home = decided.tensors[tensor];
-        if (!home) { // one op alone uses it, this one
-          home = choice.operands[index];
-        } else if (home != choice.operands[index]) {
-          decided.operands[number][index] = choice.operands[index];
+        const LayoutAttr taken = wholeOf(choice.operands[index]); // that a sum moves behind the op is found again with the layouts
+        if (!home) {                                              // one op alone uses it, this one
+          home = taken;
+        } else if (home != taken) {
+          decided.operands[number][index] = taken;
         }
       }
     });
@@ -249,6 +255,9 @@ private:
   int64_t planPs(const Redistributed &value, LayoutAttr from, LayoutAttr to) {
     if (from == to) {
       return 0;
+    }
+    if (!canBecome(from, to)) {
+      return kForbidden;
     }
     auto [known, isNew] = planned.try_emplace({value.type, from, to}, std::pair(0, false));
     if (isNew) {

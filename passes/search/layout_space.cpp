@@ -6,6 +6,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
+#include "passes/layout/inference/copy_sources.h"
 
 using namespace mlir;
 
@@ -13,13 +14,19 @@ namespace ashlar::search {
 
 using dist::LayoutAttr;
 
+LayoutAttr wholeOf(LayoutAttr layout) {
+  layout::Layout whole = layout.getLayout();
+  whole.partial.clear();
+  return LayoutAttr::get(layout.getContext(), whole);
+}
+
 LayoutSpace::LayoutSpace(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts,
                          dist::Planner &planner, const dist::DeviceRates &rates)
     : problem(problem), programs(programs), parts(std::move(parts)), rates(rates) {
   findUses();
   findTraffic();
-  listOpChoices(planner);
   findHeldTensors();
+  listOpChoices(planner);
   listHoldings();
 }
 
@@ -43,7 +50,11 @@ void LayoutSpace::findUses() {
 
 bool LayoutSpace::isFree(unsigned value) const {
   std::optional<unsigned> maker = problem.values[value].maker;
-  return maker && problem.ops[*maker].isSource() && !problem.tensors[problem.values[value].tensor].given;
+  if (!maker || problem.tensors[problem.values[value].tensor].given) {
+    return false;
+  }
+  const layout::ProblemOp &op = problem.ops[*maker];
+  return op.isSource() || (layout::isSource(*op.op) && !isStored(value)); // a scalar that its reader repeats
 }
 
 // Finds what ops read and write, as estimate() has it for one device (passes/layout/redistribute/estimate.h): without a look at where
@@ -65,12 +76,26 @@ bool LayoutSpace::isStored(unsigned value) const {
   return found != traffic.end() && found->second.isWritten[result];
 }
 
+bool LayoutSpace::mayBeSum(unsigned value, StringAttr axis) const {
+  std::optional<unsigned> maker = problem.values[value].maker;
+  auto choices = maker && !isHeld(value) ? opChoices.find(parts.ops[*maker]) : opChoices.end();
+  if (choices == opChoices.end()) {
+    return false;
+  }
+  const unsigned result = llvm::find(problem.ops[*maker].results, value) - problem.ops[*maker].results.begin();
+  return llvm::any_of(choices->second, [&](const OpChoice &choice) {
+    const layout::Layout &made = choice.results[result].getLayout();
+    return made.reduction == Reduction::Sum && llvm::is_contained(made.partial, axis);
+  });
+}
+
 void LayoutSpace::listOpChoices(dist::Planner &planner) {
   forEachOp([&](unsigned number, int64_t) {
     const layout::ProblemOp &op = problem.ops[number];
-    bool isFreeSource = op.isSource() && isFree(op.results.front());
+    bool isFreeSource = op.results.size() == 1 && isFree(op.results.front());
     if (op.rule && !isFreeSource && opChoices.count(parts.ops[number]) == 0) {
-      opChoices[parts.ops[number]] = listChoices(problem, op, planner);
+      auto mayBeTerms = [&](unsigned operand, StringAttr axis) { return mayBeSum(op.operands[operand], axis); };
+      opChoices[parts.ops[number]] = listChoices(problem, op, planner, mayBeTerms);
     }
   });
 }
@@ -105,12 +130,7 @@ bool LayoutSpace::isHeld(unsigned value) const {
 void LayoutSpace::listHoldings() {
   auto add = [&](unsigned tensor, LayoutAttr layout) {
     if (held.contains(parts.tensors[tensor])) {
-      if (!layout.getPartialAxes().empty()) {
-        layout::Layout whole = layout.getLayout();
-        whole.partial.clear();
-        layout = LayoutAttr::get(layout.getContext(), whole);
-      }
-      around[parts.tensors[tensor]].insert(layout);
+      around[parts.tensors[tensor]].insert(wholeOf(layout));
     }
   };
   for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {

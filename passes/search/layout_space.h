@@ -28,6 +28,9 @@ struct Holding {
   dist::LayoutAttr home, second;
 };
 
+// Returns the layout without the axes over which it holds terms of a sum.
+dist::LayoutAttr wholeOf(dist::LayoutAttr layout);
+
 // The choices of a problem. Variables, inputs, outputs and tensors with several users have choices of their own; a tensor with one user
 // goes straight to it. Built once, and then read.
 class LayoutSpace {
@@ -67,6 +70,8 @@ public:
 private:
   void findUses();
   void findTraffic();
+  // Whether the only user of a value can get it as terms of a sum over the axis.
+  bool mayBeSum(unsigned value, mlir::StringAttr axis) const;
   void listOpChoices(dist::Planner &planner);
   void findHeldTensors();
   void listHoldings();

@@ -8,6 +8,7 @@
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/layout/inference/linear_ops.h"
 #include "passes/layout/redistribute/decide.h"
 
 using namespace mlir;
@@ -21,8 +22,9 @@ using layout::FactorSplit;
 
 class Lister {
 public:
-  Lister(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner)
-      : problem(problem), mesh(problem.mesh), op(op), rule(*op.rule), tensors(rule.tensors), planner(planner) {
+  Lister(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner, MayBeTerms mayBeTerms)
+      : problem(problem), mesh(problem.mesh), op(op), rule(*op.rule), tensors(rule.tensors), planner(planner), mayBeTerms(mayBeTerms),
+        linear(layout::linearOperands(op.op)) {
     for (StringAttr axis : mesh.getAxes()) {
       if (mesh.axisSize(axis) > 1) {
         axes.push_back(axis);
@@ -58,7 +60,7 @@ private:
     }
   }
 
-  // Visits each way to give the axes from `next` on to factors.
+  // Visits each way to give the axes from `next` on to factors, and to the terms on which a linear op computes.
   void extend(FactorSplit &split, size_t next) {
     if (next == axes.size()) {
       bool fits = llvm::all_of(llvm::zip_equal(split, given),
@@ -74,6 +76,15 @@ private:
         split[factor].push_back(axes[next]);
         extend(split, next + 1);
         split[factor].pop_back();
+      }
+    }
+    for (const auto &set : linear) { // all axes of one choice are of one set
+      auto isTerms = [&](unsigned operand) { return mayBeTerms(operand, axes[next]); };
+      if ((terms.empty() || ofTerms == &set) && llvm::all_of(set, isTerms)) {
+        ofTerms = &set;
+        terms.push_back(axes[next]);
+        extend(split, next + 1);
+        terms.pop_back();
       }
     }
   }
@@ -100,10 +111,22 @@ private:
     MLIRContext *context = mesh.getContext();
     OpChoice choice;
     choice.split = split;
-    for (const TensorFactors &tensor : rule.operands) {
-      choice.operands.push_back(dist::LayoutAttr::get(context, layout::unproject(tensor, split)));
+    for (auto [number, tensor] : llvm::enumerate(rule.operands)) {
+      layout::Layout taken = layout::unproject(tensor, split);
+      if (!terms.empty() && llvm::is_contained(*ofTerms, number)) {
+        taken.partial = terms;
+      }
+      choice.operands.push_back(dist::LayoutAttr::get(context, taken));
     }
-    for (const layout::Layout &made : *results) {
+    for (layout::Layout &made : *results) {
+      if (!terms.empty()) {
+        if (made.isPartial() && made.reduction != Reduction::Sum) {
+          return;
+        }
+        llvm::append_range(made.partial, terms);
+        made.partial = dist::inMeshOrder(mesh, made.partial);
+        made.reduction = Reduction::Sum;
+      }
       choice.results.push_back(dist::LayoutAttr::get(context, made));
     }
     choice.sendPs = layout::haloCostOf(problem, op, split, planner).timePs + expansionPs(split);
@@ -169,16 +192,21 @@ private:
   const layout::OpRule &rule;
   SmallVector<TensorFactors> tensors;
   dist::Planner &planner;
-  AxisList axes;                              // of several devices
-  SmallVector<std::optional<AxisList>> given; // by factor
-  SmallVector<int64_t> sums;                  // of the expansion: bytes sent together
+  MayBeTerms mayBeTerms;
+  SmallVector<SmallVector<unsigned, 2>> linear;      // the sets of operands in which the op is linear
+  const SmallVector<unsigned, 2> *ofTerms = nullptr; // the one whose operands are terms
+  AxisList terms;                                    // over these
+  AxisList axes;                                     // of several devices
+  SmallVector<std::optional<AxisList>> given;        // by factor
+  SmallVector<int64_t> sums;                         // of the expansion: bytes sent together
   std::vector<OpChoice> choices;
 };
 
 } // namespace
 
-std::vector<OpChoice> listChoices(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner) {
-  return Lister(problem, op, planner).run();
+std::vector<OpChoice> listChoices(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner,
+                                  MayBeTerms mayBeTerms) {
+  return Lister(problem, op, planner, mayBeTerms).run();
 }
 
 } // namespace ashlar::search

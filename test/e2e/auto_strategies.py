@@ -165,7 +165,9 @@ def blocks_that_run():
     found = search("transformer that is run", model, job, megatron_rules("[{tp}, {}, {}]"), program="forward")
     expect_blocks(found, 2, lambda name: "[{}, {}]")
     found.expect({"tokens": "[{tp}, {}]"})
-    found = search("transformer that is run, 60 MB", model, job, megatron_rules("[{tp}, {}, {}]"), "--memory", "60MB", program="forward")
+    # Weights that kernels would order once count where they fit: a limit leaves them out, and the search has all of it.
+    search("transformer that is run, 70 MB", model, job, megatron_rules("[{tp}, {}, {}]"), "--memory", "70MB", program="forward")
+    found = search("transformer that is run, 41 MB", model, job, megatron_rules("[{tp}, {}, {}]"), "--memory", "41MB", program="forward")
     expect_blocks(found, 2, MEGATRON.get)
     found.expect_ops({(f"layer{layer}.{sum}", "nn.add"): "[{tp}, {}, {}]" for layer in range(2) for sum in ("residual1", "residual2")})
 

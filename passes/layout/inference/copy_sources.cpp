@@ -12,10 +12,6 @@ using namespace mlir;
 
 namespace ashlar::layout {
 
-namespace {
-
-// Whether the op can be had in any layout: it reads nothing, or a scalar that it repeats. One that the model names is left alone, since
-// rules may be about it.
 bool isSource(Operation &op) {
   if (!isa<ShardingRuleOpInterface>(op)) {
     return false;
@@ -24,8 +20,6 @@ bool isSource(Operation &op) {
                        llvm::all_of(op.getOperands(), [](Value operand) { return typeOf(operand).getRank() == 0; });
   return op.getNumOperands() == 0 || repeatsScalar;
 }
-
-} // namespace
 
 void copySources(func::FuncOp function) {
   for (Operation &op : llvm::make_early_inc_range(function.front())) {

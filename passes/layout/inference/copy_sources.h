@@ -9,8 +9,12 @@
 
 namespace ashlar::layout {
 
-// Copies ops without operands (constants, indices), and broadcasts of scalars, for each use, so that each copy takes the layout its one
-// user wants: parameters of one shape that take one learning rate have nothing else in common. Done twice it does nothing more.
+// Returns whether an op can be had in any layout, and is copied for each use: it reads nothing (constants, indices), or scalars that it
+// repeats. One that the model names is left alone, since rules may be about it.
+bool isSource(mlir::Operation &op);
+
+// Copies sources for each use, so that each copy takes the layout its one user wants: parameters of one shape that take one learning rate
+// have nothing else in common. Done twice it does nothing more.
 void copySources(mlir::func::FuncOp function);
 
 } // namespace ashlar::layout

@@ -39,7 +39,8 @@ public:
     const uint64_t workspace = callWorkspace();
     add("matrix products", workspace);
     use.threadBytes = traits.fixedWorkspace ? 0 : workspace;
-    add("ordered weights", orderedBytes());
+    use.spareBytes = orderedBytes();
+    add("ordered weights", use.spareBytes);
     if (traits.meetsInSharedMemory) {
       add("synchronization buffers", syncBufferBytes());
       add("messages between hosts", stagingBytes());

@@ -315,6 +315,69 @@ TEST_CASE("layout graph: a parameter is gathered in each run", "[search]") {
   CHECK(costs.count(kGatherPs) == 0);
 }
 
+// On two devices. Terms of products stay terms in linear ops, for which both operands of an add have to be terms, up to what several ops
+// use.
+TEST_CASE("layout graph: linear ops compute on the terms of a sum", "[search]") {
+  Stated stated(parse(R"(
+    dist.mesh @mesh <["x" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
+    func.func @forward(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>) {
+      %p = nn.matmul %a, %b : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      %q = nn.matmul %b, %a : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      %n = nn.neg %q : tensor<16x16xf32>
+      %s = nn.add %p, %n : tensor<16x16xf32>
+      %e = nn.exp %s : tensor<16x16xf32>
+      %m = nn.neg %s : tensor<16x16xf32>
+      %o = nn.matmul %a, %a : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
+      %t = nn.add %o, %a : tensor<16x16xf32>
+      return %e, %m, %t : tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>
+    }
+  )"));
+  const layout::LayoutProblem &problem = *stated.problem;
+  const LayoutGraph layouts(problem, WeightedProgram{0}, RepeatedParts::allDifferent(problem), *stated.planner, kRates);
+  std::map<std::string, SmallVector<LayoutGraph::Decision>> decisions;
+  for (auto [number, op] : llvm::enumerate(problem.ops)) {
+    if (auto decision = layouts.decisionOfOp(number)) {
+      decisions[op.op->getName().getStringRef().str()].push_back(*decision);
+    }
+  }
+  dist::Layout layout = dist::Layout::replicated(2);
+  const auto whole = dist::LayoutAttr::get(&context(), layout);
+  layout.partial = {StringAttr::get(&context(), "x")};
+  const auto terms = dist::LayoutAttr::get(&context(), layout);
+  const auto &[p, q, o] = std::tie(decisions["nn.matmul"][0], decisions["nn.matmul"][1], decisions["nn.matmul"][2]);
+  const auto &[n, m] = std::tie(decisions["nn.neg"][0], decisions["nn.neg"][1]);
+  const auto &[s, t] = std::tie(decisions["nn.add"][0], decisions["nn.add"][1]);
+  auto between = [&](const LayoutGraph::Decision &from, dist::LayoutAttr is, const LayoutGraph::Decision &to, dist::LayoutAttr becomes) {
+    return costOf(layouts.getGraph(), from.node, choiceOf(from, is), to.node, choiceOf(to, becomes));
+  };
+  CHECK(between(q, terms, n, terms) == 0);
+  CHECK(between(q, terms, n, whole) > 0);
+  CHECK(between(q, whole, n, terms) == kForbidden); // a sum has no terms
+  CHECK(between(p, terms, s, terms) == 0);
+  CHECK(between(n, terms, s, terms) == 0);
+  CHECK(llvm::is_contained(o.layouts, terms));
+  for (const LayoutGraph::Decision *other : {&m, &t, &decisions["nn.exp"][0]}) {
+    CHECK(!llvm::is_contained(other->layouts, terms));
+  }
+}
+
+// The scalar is repeated by the kernels that read it, in the layouts that they have: it ties no parameter to another.
+TEST_CASE("layout graph: nothing is decided about a scalar that ops repeat", "[search]") {
+  Stated stated(parse(R"(
+    dist.mesh @mesh <["x" = 2]>
+    func.func @forward(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %rate: tensor<f32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+      %r = nn.broadcast %rate dims = [] : tensor<f32> -> tensor<8x8xf32>
+      %y = nn.mul %a, %r : tensor<8x8xf32>
+      %z = nn.mul %b, %r : tensor<8x8xf32>
+      return %y, %z : tensor<8x8xf32>, tensor<8x8xf32>
+    }
+  )"));
+  const LayoutGraph layouts(*stated.problem, WeightedProgram{0}, RepeatedParts::allDifferent(*stated.problem), *stated.planner, kRates);
+  for (auto [number, op] : llvm::enumerate(stated.problem->ops)) {
+    CHECK(layouts.decisionOfOp(number).has_value() == isa<nn::MulOp>(op.op));
+  }
+}
+
 // A parameter of 32 bytes on two devices: below 33 bytes its state is laid out as it is, whole or in halves; below 32 only as halves are.
 TEST_CASE("layout graph: the state of small parameters is laid out as they are", "[search]") {
   Stated stated(parse(R"(

@@ -18,6 +18,7 @@
 #include "passes/analysis/schedule/timeline.h"
 #include "passes/analysis/step_runs.h"
 #include "passes/layout/redistribute/estimate.h"
+#include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/passes.h"
 #include "runtime/abi/memory_sizes.h"
@@ -150,6 +151,7 @@ private:
       const bool isConvolution = lower::isLibraryConvolution(op, variant.target);
       most = std::max({most, isProduct ? ofProduct(op) : 0, isConvolution ? ofConvolution : 0});
     });
+    module.walk([&](Operation *op) { most = std::max(most, lower::attentionWorkspace(op, variant.target)); });
     add("matrix products", most);
   }
 

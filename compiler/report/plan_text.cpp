@@ -317,6 +317,13 @@ private:
     }
   }
 
+  // Two for each score and column of the query or value; backward of each score five products instead of two. Half of that where it is
+  // causal.
+  static double flopOf(exec::AttentionOp op) {
+    const int64_t columns = op.getBackward() ? 3 * op.getWidth() + 2 * op.getColumns() : op.getWidth() + op.getColumns();
+    return (op.getCausal() ? 1.0 : 2.0) * op.getBatch() * op.getHeads() * op.getRows() * op.getKeys() * columns;
+  }
+
   // Two for each place of the window, channel of a group and element of y.
   static double flopOf(exec::ConvOp conv) {
     double products = 1.0 * conv.getBatch() * conv.getGroups() * conv.getChannelsIn() * conv.getChannelsOut();
@@ -327,7 +334,7 @@ private:
   }
 
   void writeInstructions(exec::ProgramOp step, llvm::StringRef subject) {
-    int64_t kernels = 0, products = 0, convolutions = 0, copies = 0;
+    int64_t kernels = 0, products = 0, convolutions = 0, attentions = 0, copies = 0;
     double flop = 0;
     llvm::DenseSet<mlir::Attribute> distinct;
     for (mlir::Operation &op : step.getBody().front()) {
@@ -340,13 +347,20 @@ private:
       } else if (auto conv = mlir::dyn_cast<exec::ConvOp>(op)) {
         ++convolutions;
         flop += flopOf(conv);
+      } else if (auto attention = mlir::dyn_cast<exec::AttentionOp>(op)) {
+        ++attentions;
+        flop += flopOf(attention);
       }
       copies += mlir::isa<exec::CopyOp>(op);
     }
-    std::string calls = counted(products, "library product");
-    if (convolutions > 0) {
-      calls = (products > 0 ? calls + " and " : "") + counted(convolutions, "library convolution");
+    llvm::SmallVector<std::string> parts;
+    for (auto [count, what] : {std::pair(products, "library product"), std::pair(convolutions, "library convolution"),
+                               std::pair(attentions, "library attention")}) {
+      if (count > 0) {
+        parts.push_back(counted(count, what));
+      }
     }
+    const std::string calls = parts.empty() ? counted(0, "library product") : llvm::join(parts, " and ");
     line(subject, formatv("{0} ({1} a device), {2} ({3}), {4}", calls, flopText(flop), counted(kernels, "kernel call"),
                           counted(distinct.size(), "kernel"), copies == 1 ? "1 copy" : formatv("{0} copies", copies).str())
                       .str());

@@ -10,6 +10,7 @@
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
+#include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
 
@@ -208,6 +209,17 @@ private:
     return instruction(op, ASHLAR_RT_CONV, name, table.numbers(lower::describeConvolution(op)));
   }
 
+  Constant *instruction(exec::AttentionOp op) {
+    const ashlar_rt_attention_desc desc = lower::describeAttention(op);
+    auto strides = llvm::map_to_vector(desc.mask_strides, [&](int64_t stride) { return table.u64(stride); });
+    Constant *record = table.record<ashlar_rt_attention_desc>(
+        {table.u32(desc.kind), table.u32(desc.dtype), table.u64(desc.batch), table.u64(desc.heads), table.u64(desc.key_heads),
+         table.u64(desc.rows), table.u64(desc.keys), table.u64(desc.width), table.u64(desc.value_width), table.u64(desc.diagonal),
+         table.u32(desc.causal), table.u32(desc.mask), strides[0], strides[1], strides[2], strides[3], table.f32(desc.scale),
+         table.f32(desc.softcap)});
+    return instruction(op, ASHLAR_RT_ATTENTION, op.getBackward() ? "attention_gradients" : "attention", record);
+  }
+
   Constant *instruction(exec::CollectiveOp op) {
     SmallVector<Constant *> tensors;
     for (auto [source, split, concat] :
@@ -264,9 +276,10 @@ private:
   Constant *program(exec::ProgramOp op, const llvm::StringMap<uint32_t> &tensorIndex) {
     SmallVector<Constant *> instructions;
     for (mlir::Operation &instr : op.getBody().front()) {
-      Constant *record = llvm::TypeSwitch<mlir::Operation *, Constant *>(&instr)
-                             .Case<exec::KernelOp, exec::GemmOp, exec::ConvOp, exec::CollectiveOp, exec::WaitOp, exec::CopyOp>(
-                                 [&](auto typed) { return instruction(typed); });
+      Constant *record =
+          llvm::TypeSwitch<mlir::Operation *, Constant *>(&instr)
+              .Case<exec::KernelOp, exec::GemmOp, exec::ConvOp, exec::AttentionOp, exec::CollectiveOp, exec::WaitOp, exec::CopyOp>(
+                  [&](auto typed) { return instruction(typed); });
       if (record) {
         instructions.push_back(record);
       }

@@ -24,6 +24,7 @@ public:
   // Scalars of the C types in the ABI.
   llvm::Constant *u32(uint64_t value) { return llvm::ConstantInt::get(llvm::Type::getInt32Ty(context()), value); }
   llvm::Constant *u64(uint64_t value) { return llvm::ConstantInt::get(llvm::Type::getInt64Ty(context()), value); }
+  llvm::Constant *f32(float value) { return llvm::ConstantFP::get(llvm::Type::getFloatTy(context()), value); }
   llvm::Constant *f64(double value) { return llvm::ConstantFP::get(llvm::Type::getDoubleTy(context()), value); }
   llvm::Constant *null() { return llvm::ConstantPointerNull::get(llvm::PointerType::get(context(), 0)); }
 

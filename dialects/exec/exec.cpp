@@ -216,6 +216,26 @@ SmallVector<BufferUse> ConvOp::getUses() {
   return uses;
 }
 
+LogicalResult AttentionOp::verify() {
+  size_t expected = (getBackward() ? 9 : 5) + (getMaskStrides() ? 1 : 0);
+  if (getBuffers().size() != expected) { // C1
+    return emitOpError("has ") << getBuffers().size() << " buffers, needs " << expected;
+  }
+  if (getMaskStrides() && getMaskStrides()->size() != 4) { // C2
+    return emitOpError("has ") << getMaskStrides()->size() << " strides of its mask, which are 4";
+  }
+  return success();
+}
+
+SmallVector<BufferUse> AttentionOp::getUses() {
+  SmallVector<BufferUse> uses;
+  for (auto buffer : getBuffers().getAsRange<BufferAttr>()) {
+    bool isOut = uses.size() + countResults() >= getBuffers().size();
+    uses.push_back({buffer, /*isRead=*/!isOut, /*isWritten=*/isOut});
+  }
+  return uses;
+}
+
 LogicalResult CollectiveOp::verify() {
   size_t sources = getSources().size();
   if (sources == 0 || sources != getTargets().size() || sources != getSplitDims().size() || sources != getConcatDims().size()) { // C1

@@ -27,7 +27,7 @@ namespace ashlar::exec {
 
 // Returns whether a fusion of this kind is one call of a library, not a generated kernel.
 inline bool isLibraryCall(FusionKind kind) {
-  return kind == FusionKind::Gemm || kind == FusionKind::Conv;
+  return kind == FusionKind::Gemm || kind == FusionKind::Conv || kind == FusionKind::Attention;
 }
 
 // A buffer of an instruction. Only read: the bytes stay as they are. Only written: the old bytes do not matter.

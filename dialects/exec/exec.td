@@ -107,8 +107,8 @@ def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImpli
   let summary = "nn ops of one kernel or one library call";
   let description = [{
     The block arguments are the operands; the yielded values are the results. `gemm` holds one matrix product of the library with its
-    epilogue, `conv` one convolution: the grammars are in passes/lower/calls. `scatter` holds exactly one nn.scatter_add and the views it
-    reads.
+    epilogue, `conv` one convolution, `attention` an attention with its log-sum-exp or the gradients of one: the grammars are in
+    passes/lower/calls. `scatter` holds exactly one nn.scatter_add and the views it reads.
 
         %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
         ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):
@@ -303,6 +303,29 @@ def Exec_ConvOp : Exec_InstrOp<"conv", [DeclareOpInterfaceMethods<FixedWeightsOp
     `` $kind $buffers `batch` $batch `groups` $groups `channels` $channels_in `to` $channels_out `dims` $dims (`scale` $has_scale^)?
     (`bias` $has_bias^)? (`residual` $has_residual^)? `epilogue` `` $epilogue (`tf32` $allow_tf32^)? (`fixed_weights` $fixed_weights^)?
     attr-dict
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_AttentionOp : Exec_InstrOp<"attention"> {
+  let summary = "An attention with its log-sum-exp, or the gradients of one, by the library";
+  let description = [{
+    buffers, types and sizes as in ashlar_rt_attention_desc, with as many key heads as heads.
+
+        exec.attention forward [...] batch 8 heads 12 rows 128 keys 128 width 64 columns 64 scale 1.250000e-01 causal
+
+    **Constraints:** (C1) as many buffers as these; (C2) mask strides are four, of a mask.
+  }];
+  let arguments = (ins UnitAttr:$backward, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$heads, I64Attr:$rows, I64Attr:$keys,
+                       I64Attr:$width, I64Attr:$columns, F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$diagonal,
+                       OptionalAttr<DenseI64ArrayAttr>:$mask_strides);
+  let assemblyFormat = [{
+    (`backward` $backward^)? $buffers `batch` $batch `heads` $heads `rows` $rows `keys` $keys `width` $width `columns` $columns `scale` $scale
+    (`causal` $causal^)? (`diagonal` $diagonal^)? (`mask` $mask_strides^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    // The number of results, which are the last buffers.
+    unsigned countResults() { return getBackward() ? 3 : 2; }
   }];
   let hasVerifier = 1;
 }

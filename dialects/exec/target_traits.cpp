@@ -18,7 +18,7 @@ const TargetTraits kCpu = {
     /*sumsOperandRows=*/false,
     /*joinsReshaped=*/false,
     kOwnActivations,
-    /*fusesAttention=*/false,
+    /*fusesAttention=*/true,
     /*convolvesNarrow=*/false,
     /*weightsLast=*/false,
     /*padsEvenly=*/false,

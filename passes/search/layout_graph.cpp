@@ -37,11 +37,6 @@ struct Count {
   int64_t runs = 0, occurrences = 0;
 };
 
-// Whether a value with the first layout can be brought to the second one: the terms of a sum are not made from the sum.
-bool canBecome(LayoutAttr from, LayoutAttr to) {
-  return llvm::all_of(to.getPartialAxes(), [&](Attribute axis) { return llvm::is_contained(from.getPartialAxes(), axis); });
-}
-
 int64_t multiply(int64_t a, int64_t b) {
   return static_cast<int64_t>(std::min<__int128>(static_cast<__int128>(a) * b, kForbidden));
 }

@@ -20,6 +20,10 @@ LayoutAttr wholeOf(LayoutAttr layout) {
   return LayoutAttr::get(layout.getContext(), whole);
 }
 
+bool canBecome(LayoutAttr from, LayoutAttr to) {
+  return llvm::all_of(to.getPartialAxes(), [&](Attribute axis) { return llvm::is_contained(from.getPartialAxes(), axis); });
+}
+
 LayoutSpace::LayoutSpace(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts,
                          dist::Planner &planner, const dist::DeviceRates &rates)
     : problem(problem), programs(programs), parts(std::move(parts)), rates(rates) {

@@ -31,6 +31,9 @@ struct Holding {
 // Returns the layout without the axes over which it holds terms of a sum.
 dist::LayoutAttr wholeOf(dist::LayoutAttr layout);
 
+// Returns whether a value with one layout can be brought to the other: the terms of a sum are not made from the sum.
+bool canBecome(dist::LayoutAttr from, dist::LayoutAttr to);
+
 // The choices of a problem. Variables, inputs, outputs and tensors with several users have choices of their own; a tensor with one user
 // goes straight to it. Built once, and then read.
 class LayoutSpace {

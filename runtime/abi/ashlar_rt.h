@@ -102,7 +102,8 @@ typedef enum {
   ASHLAR_RT_COLLECTIVE = 3,
   ASHLAR_RT_COPY = 4, // buffers: {source, target} of equal bytes
   ASHLAR_RT_WAIT = 5, // no buffers: until a collective that was started is done
-  ASHLAR_RT_CONV = 6
+  ASHLAR_RT_CONV = 6,
+  ASHLAR_RT_ATTENTION = 7
 } ashlar_rt_instr_kind;
 
 // A generated kernel of the cpu target. `buffers` are the operands in order, already resolved to addresses. The kernel does the units

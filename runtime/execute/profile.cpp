@@ -35,6 +35,13 @@ double operationsOf(const ashlar_rt_instr &instr) {
     const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
     return 2.0 * static_cast<double>(desc.batch) * static_cast<double>(desc.m) * static_cast<double>(desc.n) * static_cast<double>(desc.k);
   }
+  if (instr.kind == ASHLAR_RT_ATTENTION) {
+    const auto &desc = *static_cast<const ashlar_rt_attention_desc *>(instr.desc);
+    const bool backward = desc.kind == ASHLAR_RT_ATTENTION_BACKWARD;
+    const auto columns = static_cast<double>(backward ? 3 * desc.width + 2 * desc.value_width : desc.width + desc.value_width);
+    return (desc.causal != 0 ? 1.0 : 2.0) * static_cast<double>(desc.batch * desc.heads * desc.rows) * static_cast<double>(desc.keys) *
+           columns;
+  }
   if (instr.kind != ASHLAR_RT_CONV) {
     return 0;
   }
@@ -75,6 +82,8 @@ const char *kindOf(const ashlar_rt_instr &instr) {
     return "products";
   case ASHLAR_RT_CONV:
     return "convolutions";
+  case ASHLAR_RT_ATTENTION:
+    return "attention";
   case ASHLAR_RT_COLLECTIVE:
     return static_cast<const ashlar_rt_collective_desc *>(instr.desc)->kind == ASHLAR_RT_SLICE ? "copies" : "collectives";
   case ASHLAR_RT_COPY:

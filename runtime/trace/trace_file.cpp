@@ -40,6 +40,8 @@ const char *categoryOf(const ashlar_rt_instr &instr) {
   switch (instr.kind) {
   case ASHLAR_RT_GEMM:
     return "product";
+  case ASHLAR_RT_ATTENTION:
+    return "attention";
   case ASHLAR_RT_CONV:
     return "convolution";
   case ASHLAR_RT_COLLECTIVE:

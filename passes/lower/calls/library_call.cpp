@@ -4,6 +4,7 @@
 
 #include "passes/lower/calls/library_call.h"
 
+#include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
 
@@ -16,12 +17,13 @@ namespace {
 constexpr LibraryCall kCalls[] = {
     {exec::FusionKind::Gemm, beginsProduct, followsInProduct, /*addsTensors=*/false, buildProductCall},
     {exec::FusionKind::Conv, beginsConvolution, followsInConvolution, /*addsTensors=*/true, buildConvolutionCall},
+    {exec::FusionKind::Attention, nullptr, nullptr, /*addsTensors=*/false, buildAttentionCall},
 };
 
 } // namespace
 
 const LibraryCall *findCall(Operation *op) {
-  const LibraryCall *found = llvm::find_if(kCalls, [&](const LibraryCall &call) { return call.begins(op); });
+  const LibraryCall *found = llvm::find_if(kCalls, [&](const LibraryCall &call) { return call.begins && call.begins(op); });
   return found == std::end(kCalls) ? nullptr : found;
 }
 

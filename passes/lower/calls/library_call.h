@@ -23,9 +23,9 @@ struct CallSite {
 
 struct LibraryCall {
   exec::FusionKind kind;
-  // Returns whether a call begins with the op.
+  // Returns whether a call begins with the op. Null where calls are made before fusing (library_attention.h).
   bool (*begins)(mlir::Operation *op);
-  // Returns whether the op can follow `last` inside a call of the target's library, whatever its other operands.
+  // Returns whether the op can follow `last` inside a call of the target's library, whatever its other operands. Null like `begins`.
   bool (*follows)(mlir::Operation *op, mlir::Operation *last, exec::Target target);
   // Whether an op inside a call may add a tensor of the shape of the results, and not only a bias.
   bool addsTensors;

@@ -2,6 +2,7 @@
 //
 // Expands composite ops, and gives products the form that the library or the kernels take.
 
+#include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/fusion/convolution_forms.h"
@@ -300,10 +301,13 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     });
   }
 
-  // Replaces every op for which `rewrite` makes another value.
+  // Replaces every op outside of calls for which `rewrite` makes another value.
   void rewriteOps(function_ref<Value(ImplicitLocOpBuilder &, Operation *)> rewrite) {
     SmallVector<Operation *> ops;
-    getOperation().walk([&](Operation *op) { ops.push_back(op); });
+    getOperation().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      ops.push_back(op);
+      return isa<exec::FusionOp>(op) ? WalkResult::skip() : WalkResult::advance();
+    });
     for (Operation *op : ops) {
       ImplicitLocOpBuilder b(op->getLoc(), op);
       if (Value value = rewrite(b, op)) {
@@ -336,6 +340,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
       auto product = transpose ? transpose.getInput().getDefiningOp<nn::MatMulOp>() : nn::MatMulOp();
       return product && goesToLibrary(product) ? multiplyTransposed(b, transpose) : Value();
     });
+    joinAttention(getOperation(), target); // what is left is expanded
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return expand(b, op); });
     rewriteOps([&](ImplicitLocOpBuilder &b, Operation *op) { return sumWide(b, op); });
     if (exec::traitsOf(target).padsEvenly) {

@@ -10,6 +10,7 @@
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
+#include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
 #include "runtime/abi/memory_sizes.h"
@@ -134,6 +135,7 @@ private:
     variant.getBody().walk([&](exec::ConvOp conv) {
       most = std::max(most, traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(describeConvolution(conv)));
     });
+    variant.getBody().walk([&](exec::AttentionOp op) { most = std::max(most, rt::attentionWorkspaceBytes(describeAttention(op))); });
     return most;
   }
 

@@ -31,6 +31,18 @@ struct GemmCall {
   void *out;
 };
 
+struct AttentionCall {
+  Attention *attention;
+  void *const *buffers;
+};
+
+void runAttentionParts(void *context, int64_t begin, int64_t end) {
+  auto &call = *static_cast<AttentionCall *>(context);
+  for (int64_t part = begin; part < end; ++part) {
+    call.attention->runPart(static_cast<int>(part), call.buffers);
+  }
+}
+
 void runGemmParts(void *context, int64_t begin, int64_t end) {
   auto &call = *static_cast<GemmCall *>(context);
   for (int64_t part = begin; part < end; ++part) {
@@ -102,7 +114,10 @@ char *CpuSurroundings::address(const ashlar_rt_buffer &buffer, int device, uint6
 
 std::string CpuProgram::label(size_t instr) const {
   const Step &step = instances[0][instr];
-  const char *kernel = step.gemm != nullptr ? step.gemm->kernelName() : step.conv != nullptr ? step.conv->kernelName() : nullptr;
+  const char *kernel = step.gemm != nullptr        ? step.gemm->kernelName()
+                       : step.conv != nullptr      ? step.conv->kernelName()
+                       : step.attention != nullptr ? step.attention->kernelName()
+                                                   : nullptr;
   return kernel != nullptr ? fmt::format("{} [{}]", source.instrs[instr].name, kernel) : source.instrs[instr].name;
 }
 
@@ -175,6 +190,8 @@ Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t ind
     return prepareGemm(surroundings, index, slot, step);
   } else if (instr.kind == ASHLAR_RT_CONV) {
     return prepareConv(surroundings, index, slot, step);
+  } else if (instr.kind == ASHLAR_RT_ATTENTION) {
+    return prepareAttention(surroundings, index, slot, step);
   } else if (instr.kind == ASHLAR_RT_COLLECTIVE) {
     return prepareCollective(surroundings, index, slot, step);
   } else if (instr.kind == ASHLAR_RT_WAIT) {
@@ -229,6 +246,23 @@ Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t ind
   ASHLAR_RETURN_IF_ERROR(Conv::prepare(desc, surroundings.pool.threads(), convs.back(), &surroundings.workspace));
   step.conv = &convs.back();
   return desc.fixed_weights != 0 ? keepWeights(instr, desc, *step.conv, step, devices) : Status();
+}
+
+Status CpuProgram::prepareAttention(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
+  const ashlar_rt_instr &instr = source.instrs[index];
+  const auto &desc = *static_cast<const ashlar_rt_attention_desc *>(instr.desc);
+  const uint32_t buffers = (desc.kind == ASHLAR_RT_ATTENTION_BACKWARD ? 9u : 5u) + (desc.mask != 0 ? 1u : 0u);
+  if (instr.num_buffers != buffers) {
+    return internal("{}: an attention has {} buffers, not {}", instr.name, instr.num_buffers, buffers);
+  }
+  if (slot > 0) { // it knows no addresses
+    step.attention = instances[0][index].attention;
+    return Status();
+  }
+  attentions.emplace_back();
+  ASHLAR_RETURN_IF_ERROR(Attention::prepare(desc, surroundings.pool.threads(), attentions.back(), &surroundings.workspace));
+  step.attention = &attentions.back();
+  return Status();
 }
 
 template <typename Desc, typename Call>
@@ -332,6 +366,12 @@ Status runStep(const Step &step, ThreadPool &pool, ProgressThread &progress, std
                     step.hasResidual ? floats(step.numBuffers - 2) : nullptr,
                     floats(step.numBuffers - 1)};
       pool.parallelFor(step.conv->parts(), /*grain=*/1, runConvParts, &call);
+    }
+    return Status();
+  case ASHLAR_RT_ATTENTION:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      AttentionCall call{step.attention, buffers};
+      pool.parallelFor(step.attention->parts(), /*grain=*/1, runAttentionParts, &call);
     }
     return Status();
   case ASHLAR_RT_COPY:

@@ -8,6 +8,7 @@
 #include "runtime/comm/progress_thread.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/execute/executor.h"
+#include "runtime/kernels/cpu/attention/attention.h"
 #include "runtime/kernels/cpu/conv/conv.h"
 #include "runtime/kernels/cpu/gemm.h"
 
@@ -29,6 +30,7 @@ struct Step {
   int64_t grain = 1;
   Gemm *gemm = nullptr;
   Conv *conv = nullptr;
+  Attention *attention = nullptr;
   bool hasScale = false;
   bool hasBias = false;
   bool hasResidual = false;
@@ -103,6 +105,7 @@ private:
   Status resolveStep(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareGemm(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareConv(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
+  Status prepareAttention(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   template <typename Desc, typename Call>
   Status keepWeights(const ashlar_rt_instr &instr, const Desc &desc, const Call &call, Step &step, int devices);
   Status prepareCollective(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
@@ -120,6 +123,7 @@ private:
   std::deque<std::vector<void *>> addresses;
   std::deque<Gemm> gemms;
   std::deque<Conv> convs;
+  std::deque<Attention> attentions;
   std::multimap<const void *, FixedWeights> fixedWeights; // by where the weights are
   std::vector<GemmWorkspace> orderedMemory;               // of each call, for all devices
   std::vector<std::unique_ptr<Collective>> collectives;

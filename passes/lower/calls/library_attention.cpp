@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Pairs of ops -> calls -> descriptors.
+
+#include "passes/lower/calls/library_attention.h"
+
+#include "dialects/exec/target_traits.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/tensor_values.h"
+#include "runtime/abi/memory_sizes.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <array>
+#include <map>
+#include <vector>
+
+using namespace mlir;
+
+namespace ashlar::lower {
+
+namespace {
+
+// How the library sees the dims of an attention: batch dims but the last are one, and the last is heads.
+struct Sizes {
+  int64_t batch, heads, rows, keys, width, columns;
+};
+
+Sizes sizesOf(RankedTensorType query, RankedTensorType key, RankedTensorType value) {
+  ArrayRef<int64_t> shape = query.getShape(), batch = shape.drop_back(2);
+  return {batch.empty() ? 1 : ShapedType::getNumElements(batch.drop_back()),
+          batch.empty() ? 1 : batch.back(),
+          shape.end()[-2],
+          key.getShape().end()[-2],
+          shape.back(),
+          value.getShape().back()};
+}
+
+// Returns the elements from one batch, head, row and key of a mask to the next, 0 along dims of size 1; nothing where batch dims but the
+// last are not one: some of them are repeated.
+std::optional<std::array<int64_t, 4>> stridesOf(RankedTensorType mask, RankedTensorType query) {
+  ArrayRef<int64_t> shape = mask.getShape();
+  auto stride = [&](int64_t fromEnd) { // of the dim with so many behind it
+    bool isThere = static_cast<int64_t>(shape.size()) > fromEnd && shape[shape.size() - 1 - fromEnd] != 1;
+    return isThere ? ShapedType::getNumElements(shape.take_back(fromEnd)) : 0;
+  };
+  ArrayRef<int64_t> outer = shape.drop_back(std::min<size_t>(shape.size(), 3));
+  ArrayRef<int64_t> whole = query.getShape().drop_back(std::min<size_t>(shape.size(), 3));
+  if (ShapedType::getNumElements(outer) != 1 && outer != whole) {
+    return std::nullopt;
+  }
+  const int64_t ofBatch = ShapedType::getNumElements(outer) == 1 ? 0 : ShapedType::getNumElements(shape.take_back(3));
+  return std::array<int64_t, 4>{ofBatch, stride(2), stride(1), stride(0)};
+}
+
+// Whether the library takes tensors of these types: all but the mask of one type, and log-sum-exps of f32.
+bool takes(TypeRange tensors, Value logSum, Value mask, exec::Target target) {
+  Type element = cast<RankedTensorType>(tensors.front()).getElementType();
+  const bool areAlike = llvm::all_of(tensors, [&](Type type) { return cast<RankedTensorType>(type).getElementType() == element; });
+  if (!exec::traitsOf(target).fusesAttention || !areAlike || !(element.isF32() || element.isBF16()) ||
+      !typeOf(logSum).getElementType().isF32()) {
+    return false;
+  }
+  if (!mask) {
+    return true;
+  }
+  Type ofMask = typeOf(mask).getElementType();
+  const bool isKnown = ofMask.isF32() || ofMask.isBF16() || ofMask.isInteger(1);
+  return isKnown && stridesOf(typeOf(mask), cast<RankedTensorType>(tensors.front()));
+}
+
+// Whether two ops have the same scores.
+bool haveSameScores(nn::AttentionLogSumOp a, nn::AttentionOp b) {
+  return a.getQuery() == b.getQuery() && a.getKey() == b.getKey() && a.getMask() == b.getMask() && a.getScale() == b.getScale() &&
+         a.getCausal() == b.getCausal() && a.getDiagonal() == b.getDiagonal();
+}
+
+bool takes(nn::AttentionOp op, exec::Target target) {
+  Type tensors[] = {op.getQuery().getType(), op.getKey().getType(), op.getValue().getType(), op.getType()};
+  return takes(tensors, op.getLogSum(), op.getMask(), target);
+}
+
+bool takes(nn::AttentionGradientOp op, exec::Target target) {
+  Type tensors[] = {op.getQuery().getType(), op.getKey().getType(),      op.getValue().getType(),
+                    op.getOut().getType(),   op.getGradient().getType(), op.getType()};
+  return takes(tensors, op.getLogSum(), op.getMask(), target);
+}
+
+// Makes a call of ops that read nothing but what is outside, where the last one stands; all their results are the call's.
+void joinOps(ArrayRef<Operation *> ops) {
+  SetVector<Value> operands;
+  SmallVector<Value> results;
+  for (Operation *op : ops) {
+    llvm::for_each(op->getOperands(), [&](Value operand) {
+      if (!llvm::is_contained(results, operand)) {
+        operands.insert(operand);
+      }
+    });
+    llvm::append_range(results, op->getResults());
+  }
+  OpBuilder builder(ops.back());
+  auto call = exec::FusionOp::create(builder, ops.back()->getLoc(), TypeRange(ValueRange(results)), exec::FusionKind::Attention,
+                                     operands.getArrayRef());
+  Block &body = call.getBody().emplaceBlock();
+  IRMapping inside;
+  for (Value operand : operands) {
+    inside.map(operand, body.addArgument(operand.getType(), operand.getLoc()));
+  }
+  builder.setInsertionPointToEnd(&body);
+  llvm::for_each(ops, [&](Operation *op) { builder.clone(*op, inside); });
+  exec::YieldOp::create(builder, call.getLoc(), llvm::map_to_vector(results, [&](Value result) { return inside.lookup(result); }));
+  for (auto [result, output] : llvm::zip_equal(results, call.getOutputs())) {
+    result.replaceAllUsesWith(output);
+  }
+  llvm::for_each(llvm::reverse(ops), [](Operation *op) { op->erase(); });
+}
+
+void joinLogSum(nn::AttentionOp op, exec::Target target) {
+  auto logSum = op.getLogSum().getDefiningOp<nn::AttentionLogSumOp>();
+  const bool comesFirst = logSum && llvm::none_of(logSum->getUsers(), [&](Operation *user) { return user->isBeforeInBlock(op); });
+  if (comesFirst && haveSameScores(logSum, op) && takes(op, target)) {
+    joinOps({logSum, op});
+  }
+}
+
+// Makes a call of the gradients with the same operands and attributes, where the first of them stands.
+void joinGradients(ArrayRef<nn::AttentionGradientOp> parts, exec::Target target) {
+  nn::AttentionGradientOp first = parts.front();
+  if (!llvm::all_of(parts, [&](nn::AttentionGradientOp part) { return takes(part, target); })) {
+    return;
+  }
+  OpBuilder builder(first);
+  SmallVector<Operation *> all;
+  for (auto [of, operand] : {std::pair(nn::AttentionOperand::Query, first.getQuery()), std::pair(nn::AttentionOperand::Key, first.getKey()),
+                             std::pair(nn::AttentionOperand::Value, first.getValue())}) {
+    auto gradient = cast<nn::AttentionGradientOp>(builder.clone(*first));
+    gradient.setOf(of);
+    gradient.getResult().setType(cast<RankedTensorType>(operand.getType()));
+    for (nn::AttentionGradientOp part : parts) {
+      if (part.getOf() == of) {
+        part.replaceAllUsesWith(gradient.getResult());
+      }
+    }
+    all.push_back(gradient);
+  }
+  llvm::for_each(parts, [](nn::AttentionGradientOp part) { part.erase(); });
+  joinOps(all);
+}
+
+uint32_t dtypeOf(exec::BufferAttr buffer) {
+  Type element = buffer.getType().getElementType();
+  return element.isF32() ? ASHLAR_RT_F32 : element.isBF16() ? ASHLAR_RT_BF16 : ASHLAR_RT_BOOL;
+}
+
+} // namespace
+
+void joinAttention(func::FuncOp function, exec::Target target) {
+  SmallVector<nn::AttentionOp> attentions;
+  function.walk([&](nn::AttentionOp op) { attentions.push_back(op); });
+  llvm::for_each(attentions, [&](nn::AttentionOp op) { joinLogSum(op, target); });
+  std::map<std::vector<const void *>, unsigned> numbers; // of gradients, by what they are of
+  std::vector<SmallVector<nn::AttentionGradientOp, 3>> gradients;
+  function.walk([&](nn::AttentionGradientOp op) {
+    std::vector<const void *> key = {op.getScaleAttr().getAsOpaquePointer(), op.getCausalAttr().getAsOpaquePointer(),
+                                     op.getDiagonalAttr().getAsOpaquePointer()};
+    llvm::for_each(op->getOperands(), [&](Value operand) { key.push_back(operand.getAsOpaquePointer()); });
+    auto [number, isNew] = numbers.try_emplace(std::move(key), gradients.size());
+    if (isNew) {
+      gradients.emplace_back();
+    }
+    gradients[number->second].push_back(op);
+  });
+  llvm::for_each(gradients, [&](const auto &parts) { joinGradients(parts, target); });
+}
+
+uint64_t attentionWorkspace(Operation *op, exec::Target target) {
+  auto bytesOf = [&](auto typed, uint32_t kind) {
+    if (!takes(typed, target)) {
+      return uint64_t(0);
+    }
+    const Sizes sizes = sizesOf(typeOf(typed.getQuery()), typeOf(typed.getKey()), typeOf(typed.getValue()));
+    ashlar_rt_attention_desc desc = {};
+    desc.kind = kind;
+    desc.rows = sizes.rows;
+    desc.keys = sizes.keys;
+    desc.width = sizes.width;
+    desc.value_width = sizes.columns;
+    return rt::attentionWorkspaceBytes(desc);
+  };
+  if (auto forward = dyn_cast<nn::AttentionOp>(op)) {
+    return bytesOf(forward, ASHLAR_RT_ATTENTION_FORWARD);
+  }
+  auto gradient = dyn_cast<nn::AttentionGradientOp>(op);
+  return gradient ? bytesOf(gradient, ASHLAR_RT_ATTENTION_BACKWARD) : 0;
+}
+
+// The buffers come in the order of the descriptor: operands, results.
+LogicalResult buildAttentionCall(const CallSite &site) {
+  exec::FusionOp fusion = site.fusion;
+  Operation *first = &fusion.getBody().front().front();
+  SmallVector<Attribute> buffers;
+  auto take = [&](Value operand) { buffers.push_back(site.operands[cast<BlockArgument>(operand).getArgNumber()]); };
+  auto build = [&](auto op, bool backward, ValueRange saved, ArrayRef<unsigned> results) {
+    RankedTensorType query = typeOf(op.getQuery());
+    llvm::for_each(ValueRange{op.getQuery(), op.getKey(), op.getValue()}, take);
+    DenseI64ArrayAttr strides;
+    if (Value mask = op.getMask()) {
+      take(mask);
+      strides = site.builder.getDenseI64ArrayAttr(*stridesOf(typeOf(mask), query));
+    }
+    llvm::for_each(saved, take);
+    llvm::for_each(results, [&](unsigned result) { buffers.push_back(site.results[result]); });
+    const Sizes sizes = sizesOf(query, typeOf(op.getKey()), typeOf(op.getValue()));
+    exec::AttentionOp::create(site.builder, site.loc, backward, site.builder.getArrayAttr(buffers), sizes.batch, sizes.heads, sizes.rows,
+                              sizes.keys, sizes.width, sizes.columns, op.getScale(), op.getCausal(), op.getDiagonal(), strides);
+    return success();
+  };
+  if (auto gradient = dyn_cast<nn::AttentionGradientOp>(first)) {
+    return build(gradient, /*backward=*/true, {gradient.getOut(), gradient.getLogSum(), gradient.getGradient()}, {0, 1, 2});
+  }
+  auto op = dyn_cast_if_present<nn::AttentionOp>(first->getNextNode());
+  return op ? build(op, /*backward=*/false, {}, {1, 0}) : fusion.emitOpError("has no single attention");
+}
+
+ashlar_rt_attention_desc describeAttention(exec::AttentionOp call) {
+  auto bufferAt = [&](unsigned i) { return cast<exec::BufferAttr>(call.getBuffers()[i]); };
+  ashlar_rt_attention_desc desc = {};
+  desc.kind = call.getBackward() ? ASHLAR_RT_ATTENTION_BACKWARD : ASHLAR_RT_ATTENTION_FORWARD;
+  desc.dtype = dtypeOf(bufferAt(0));
+  desc.batch = call.getBatch();
+  desc.heads = desc.key_heads = call.getHeads();
+  desc.rows = call.getRows();
+  desc.keys = call.getKeys();
+  desc.width = call.getWidth();
+  desc.value_width = call.getColumns();
+  desc.diagonal = static_cast<int64_t>(call.getDiagonal());
+  desc.causal = call.getCausal();
+  if (std::optional<ArrayRef<int64_t>> strides = call.getMaskStrides()) {
+    desc.mask = dtypeOf(bufferAt(3));
+    llvm::copy(*strides, desc.mask_strides);
+  }
+  desc.scale = static_cast<float>(call.getScale().convertToDouble());
+  return desc;
+}
+
+} // namespace ashlar::lower

@@ -400,6 +400,10 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
     cut.orderFile = variant.pipeline->orderFile;
     model.addPass(stage::createCutStagesPass(cut)); // before collectives of parameters of several stages become one
   }
+  partition::ComputeInBlocksPassOptions blocks;
+  blocks.target = variant.target;
+  programsOf(model, variant)
+      .addNestedPass<func::FuncOp>(partition::createComputeInBlocksPass(blocks)); // when no op will be copied any more
   if (variant.mesh.empty()) {
     return;
   }

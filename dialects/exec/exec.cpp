@@ -164,6 +164,9 @@ LogicalResult GemmOp::verify() {
   if (hasSums && (getBatch() != 1 || getHasBias() || getEpilogue() != Epilogue::None)) { // C2
     return emitOpError("sums an operand, which it can only of one batch, with neither bias nor epilogue");
   }
+  if (getAccumulate() && (getHasBias() || hasSums)) { // C3
+    return emitOpError("accumulates, with neither bias nor sums");
+  }
   return success();
 }
 
@@ -175,7 +178,7 @@ SmallVector<BufferUse> GemmOp::getUses() {
   SmallVector<BufferUse> uses;
   for (auto buffer : getBuffers().getAsRange<BufferAttr>()) {
     bool isOut = uses.size() >= getOutIndex();
-    uses.push_back({buffer, /*isRead=*/!isOut, /*isWritten=*/isOut});
+    uses.push_back({buffer, /*isRead=*/!isOut || getAccumulate(), /*isWritten=*/isOut});
   }
   return uses;
 }

@@ -265,17 +265,19 @@ def Exec_KernelOp : Exec_InstrOp<"kernel"> {
 def Exec_GemmOp : Exec_InstrOp<"gemm", [DeclareOpInterfaceMethods<FixedWeightsOpInterface, ["getWeights"]>]> {
   let summary = "out = epilogue(op(A) op(B) + bias), by the library";
   let description = [{
-    buffers: {A, B, [bias,] out, [sums]}, dense. Types and shapes as in ashlar_rt_gemm_desc. B may be fixed weights.
+    buffers: {A, B, [bias,] out, [sums]}, dense. Types and shapes as in ashlar_rt_gemm_desc. B may be fixed weights. `accumulate`: what `out`
+    holds, of f32, is added instead of a bias.
 
-    **Constraints:** (C1) as many buffers as these; (C2) sums only of one batch, with neither bias nor epilogue.
+    **Constraints:** (C1) as many buffers as these; (C2) sums only of one batch, with neither bias nor epilogue; (C3) accumulate with neither
+    bias nor sums.
   }];
   let arguments = (ins Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k, UnitAttr:$transpose_a,
-                       UnitAttr:$transpose_b, UnitAttr:$has_bias, Exec_EpilogueAttr:$epilogue,
+                       UnitAttr:$transpose_b, UnitAttr:$has_bias, UnitAttr:$accumulate, Exec_EpilogueAttr:$epilogue,
                        DefaultValuedAttr<Exec_OperandSumAttr, "::ashlar::exec::OperandSum::None">:$operand_sum, UnitAttr:$allow_tf32,
                        UnitAttr:$fixed_weights);
   let assemblyFormat = [{
     $buffers `batch` $batch `m` $m `n` $n `k` $k (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`bias` $has_bias^)?
-    `epilogue` `` $epilogue (`sum_of` `` $operand_sum^)? (`tf32` $allow_tf32^)? (`fixed_weights` $fixed_weights^)? attr-dict
+    (`accumulate` $accumulate^)? `epilogue` `` $epilogue (`sum_of` `` $operand_sum^)? (`tf32` $allow_tf32^)? (`fixed_weights` $fixed_weights^)? attr-dict
   }];
   let extraClassDeclaration = [{
     // The index among `buffers` of the product itself.

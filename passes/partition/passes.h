@@ -6,6 +6,7 @@
 #define ASHLAR_PASSES_PARTITION_PASSES_H
 
 #include "dialects/dist/dist.h"
+#include "dialects/exec/exec.h"
 #include "passes/partition/fusion_setting.h"
 
 #include "mlir/Pass/Pass.h"

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_PASSES_PARTITION_PASSES_TD
 #define ASHLAR_PASSES_PARTITION_PASSES_TD
 
+include "dialects/exec/target_option.td"
 include "mlir/Pass/PassBase.td"
 
 def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
@@ -45,6 +46,33 @@ def SimplifyCollectivesPass : Pass<"ashlar-simplify-collectives", "::mlir::Modul
     Needs: ashlar-partition. Leaves the values of all other ops as they are.
   }];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
+def ComputeInBlocksPass : Pass<"ashlar-compute-in-blocks", "::mlir::func::FuncOp"> {
+  let summary = "Computes large values that live shortly a block of rows at a time.";
+  let description = [{
+    A product of at least `least-bytes`, with all that is made of it, is cut along a dim that the sharding rules of its users pass through,
+    so that only a piece of it exists at a time: the logits of a loss, of which losses and gradients are left. Results that have the dim are
+    joined; those that add up over it are added up, in f32. Not where a value that is as large goes elsewhere, where a block would need
+    what is complete behind the last one only, or where the sums would take time: on a target that does not add a product up in a tensor's
+    place, unless they are small.
+
+        %s = nn.matmul %x, %w                        %x0 = nn.slice %x [0, 0] to [512, 64] by [1, 1]
+        %l = nn.reduce max %s dims = [1]             %s0 = nn.matmul %x0, %w
+        %d = nn.matmul %x, %s transpose_a     ==>    %l0 = nn.reduce max %s0 dims = [1]
+                                                     %d0 = nn.matmul %x0, %s0 transpose_a
+                                                     %x1 = nn.slice %x [512, 0] to [1024, 64] by [1, 1]
+                                                     ...
+                                                     %d = nn.add %d0, %d1
+                                                     %l = nn.concat %l0, %l1 dim = 0
+
+    Needs: shapes of one device. Leaves the values of all other ops as they are, but for the rounding of sums.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
+  let options = [
+    Option<"leastBytes", "least-bytes", "int64_t", /*default=*/"int64_t{64} << 20", "smaller values are left alone, and pieces are no larger where they can be">,
+    TargetOption<"the target, which decides whether sums of blocks take time">
+  ];
 }
 
 def RecomputePass : Pass<"ashlar-recompute", "::mlir::ModuleOp"> {

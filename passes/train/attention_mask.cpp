@@ -58,6 +58,21 @@ std::optional<Tensor> evaluateConstant(Value value) {
   return tensors.lookup(value);
 }
 
+// Returns the value that `mask` repeats along dims before its rows and keys, which has the same elements in them.
+Value withoutRepeatedBatch(Value mask) {
+  while (auto broadcast = mask.getDefiningOp<nn::BroadcastOp>()) {
+    const int64_t rank = broadcast.getType().getRank();
+    ArrayRef<int64_t> dims = broadcast.getDims(), shape = shapeOf(broadcast.getInput());
+    const bool keepsRows =
+        dims.size() >= 2 && dims.take_back(2) == ArrayRef<int64_t>{rank - 2, rank - 1} && shape.take_back(2) == shapeOf(mask).take_back(2);
+    if (!keepsRows) {
+      break;
+    }
+    mask = broadcast.getInput();
+  }
+  return mask;
+}
+
 // Counts the keys that one row of a mask shows, the first ones; nothing where they are others, or an element neither shows nor hides.
 std::optional<int64_t> countShown(const Tensor &mask, int64_t begin, int64_t keys, bool isInverted, bool &isInfinite) {
   int64_t shown = 0;
@@ -102,7 +117,8 @@ std::optional<CausalMask> findCausal(const Tensor &mask, bool isInverted) {
 
 } // namespace
 
-std::optional<CausalMask> CausalMasks::find(Value mask, bool isInverted) {
+std::optional<CausalMask> CausalMasks::find(Value repeated, bool isInverted) {
+  const Value mask = withoutRepeatedBatch(repeated);
   auto [place, isNew] = (isInverted ? inverted : found).try_emplace(mask);
   if (isNew) {
     std::optional<Tensor> elements = evaluateConstant(mask);

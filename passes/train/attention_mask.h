@@ -25,8 +25,8 @@ struct CausalMask {
 // Finds causal masks. Keeps the answer of each, since the layers of a model often share one.
 class CausalMasks {
 public:
-  // Returns what a mask shows; nothing where it depends on more than constants, has more than 2^24 elements, hides all keys of a row, or is
-  // no causal one. A mask of floats shows a key by 0; one of bools by true, or with `isInverted` by false.
+  // Returns what a mask shows; nothing where it depends on more than constants, has more than 2^24 elements but for repeats of its rows,
+  // hides all keys of a row, or is no causal one. A mask of floats shows a key by 0; one of bools by true, or with `isInverted` by false.
   std::optional<CausalMask> find(mlir::Value mask, bool isInverted);
 
 private:

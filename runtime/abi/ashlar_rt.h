@@ -139,6 +139,9 @@ typedef enum {
 // The operands of a matrix product of integers of 8 bits.
 enum { ASHLAR_RT_BYTES = 1, ASHLAR_RT_SIGNED_A = 2, ASHLAR_RT_SIGNED_B = 4 };
 
+// What is added to a product: nothing, the bias, or what `out` holds, of f32.
+typedef enum { ASHLAR_RT_ADDEND_NONE = 0, ASHLAR_RT_ADDEND_BIAS = 1, ASHLAR_RT_ADDEND_OUT = 2 } ashlar_rt_addend;
+
 // out[b] = epilogue(op(A[b]) * op(B[b]) + bias), products summed in f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k)
 // when transpose_b; out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. A and B have one dtype,
 // f32, bf16 or f16; out has that or f32; bias and sums have out's dtype. buffers: {A, B, [bias,] out, [sums]}. Sums only of one batch, with
@@ -147,7 +150,7 @@ enum { ASHLAR_RT_BYTES = 1, ASHLAR_RT_SIGNED_A = 2, ASHLAR_RT_SIGNED_B = 4 };
 typedef struct {
   int64_t batch, m, n, k;
   uint32_t transpose_a, transpose_b;
-  uint32_t has_bias;
+  uint32_t addend;      // ashlar_rt_addend
   uint32_t epilogue;    // ashlar_rt_epilogue
   uint32_t operand_sum; // ashlar_rt_operand_sum
   uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa

@@ -157,7 +157,7 @@ Status timeOurs(Bench &bench, Matmuls &matmuls, const Case &c, double &seconds) 
   desc.k = c.k;
   desc.transpose_a = c.transposeA;
   desc.transpose_b = c.transposeB;
-  desc.has_bias = c.relu;
+  desc.addend = c.relu ? ASHLAR_RT_ADDEND_BIAS : ASHLAR_RT_ADDEND_NONE;
   desc.epilogue = c.relu ? ASHLAR_RT_EPILOGUE_RELU : ASHLAR_RT_EPILOGUE_NONE;
   MatmulOperands operands;
   operands.a = bench.a;

@@ -106,7 +106,7 @@ private:
     ashlar_rt_gemm_desc desc = {size.batch, size.m, size.n, size.k};
     desc.transpose_a = layout >> 1;
     desc.transpose_b = layout & 1;
-    desc.has_bias = epilogue.bias;
+    desc.addend = epilogue.bias ? ASHLAR_RT_ADDEND_BIAS : ASHLAR_RT_ADDEND_NONE;
     desc.epilogue = epilogue.activation;
     desc.operand_sum = epilogue.sums;
     desc.allow_tf32 = types.tf32;
@@ -207,7 +207,7 @@ private:
     for (int64_t i = 0; i < desc.k; ++i) {
       sum += one.next() * other.next();
     }
-    sum += desc.has_bias != 0 ? static_cast<double>(right[static_cast<size_t>(column)]) : 0;
+    sum += desc.addend == ASHLAR_RT_ADDEND_BIAS ? static_cast<double>(right[static_cast<size_t>(column)]) : 0;
     switch (desc.epilogue) {
     case ASHLAR_RT_EPILOGUE_RELU:
       return std::max(sum, 0.0);

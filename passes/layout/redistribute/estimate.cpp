@@ -55,10 +55,22 @@ Form formOf(const LocalOp &local) {
   return dist::runsAlone(local.op) ? Form::Call : Form::Kernel;
 }
 
+// Whether the op, or its expansion, makes sums of elements: it has a factor that the result has not.
 bool reduces(Operation *op) {
-  auto rule = dyn_cast<ShardingRuleOpInterface>(op);
-  auto isReduction = [](const Factor &factor) { return factor.kind == FactorKind::Reduction; };
-  return rule && llvm::any_of(rule.getShardingRule().factors, isReduction);
+  auto sharded = dyn_cast<ShardingRuleOpInterface>(op);
+  if (!sharded) {
+    return false;
+  }
+  const ShardingRule rule = sharded.getShardingRule();
+  auto isInResult = [&](int64_t factor) {
+    return llvm::any_of(rule.results, [&](const TensorFactors &tensor) {
+      return llvm::any_of(tensor, [&](const auto &dim) { return llvm::is_contained(dim, factor); });
+    });
+  };
+  return llvm::any_of(llvm::enumerate(rule.factors), [&](auto item) {
+    const FactorKind kind = item.value().kind;
+    return kind == FactorKind::Reduction || (kind == FactorKind::Expanded && !isInResult(item.index()));
+  });
 }
 
 // A unit of execution: a call, or a kernel.

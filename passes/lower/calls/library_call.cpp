@@ -15,9 +15,9 @@ namespace ashlar::lower {
 namespace {
 
 constexpr LibraryCall kCalls[] = {
-    {exec::FusionKind::Gemm, beginsProduct, followsInProduct, /*addsTensors=*/false, buildProductCall},
-    {exec::FusionKind::Conv, beginsConvolution, followsInConvolution, /*addsTensors=*/true, buildConvolutionCall},
-    {exec::FusionKind::Attention, nullptr, nullptr, /*addsTensors=*/false, buildAttentionCall},
+    {exec::FusionKind::Gemm, beginsProduct, followsInProduct, accumulatesIn, buildProductCall},
+    {exec::FusionKind::Conv, beginsConvolution, followsInConvolution, [](Value, exec::Target) { return true; }, buildConvolutionCall},
+    {exec::FusionKind::Attention, nullptr, nullptr, nullptr, buildAttentionCall},
 };
 
 } // namespace

@@ -6,6 +6,7 @@
 
 #include "passes/lower/calls/epilogue.h"
 
+#include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
@@ -20,7 +21,7 @@ namespace ashlar::lower {
 
 namespace {
 
-enum class ProductPart { None, Product, Conversion, Bias, Activation };
+enum class ProductPart { None, Product, Conversion, Addend, Activation };
 
 // Returns which part the op can be where a target has `traits`; null: where any target has it.
 ProductPart partOf(Operation *op, const exec::TargetTraits *traits) {
@@ -34,7 +35,7 @@ ProductPart partOf(Operation *op, const exec::TargetTraits *traits) {
     return ProductPart::None; // sums of integers stand alone
   }
   if (isa<nn::AddOp>(op)) {
-    return ProductPart::Bias;
+    return ProductPart::Addend;
   }
   exec::Epilogue epilogue = epilogueOf(op);
   bool isKnown = epilogue != exec::Epilogue::None && (!traits || llvm::is_contained(traits->activations, epilogue));
@@ -47,7 +48,7 @@ struct LibraryProduct {
   unsigned lhs = 0, rhs = 0;
   bool transposeA = false, transposeB = false;
   exec::OperandSum sumOf = exec::OperandSum::None;
-  std::optional<unsigned> bias;
+  std::optional<unsigned> bias, accumulator;
   exec::Epilogue epilogue = exec::Epilogue::None;
 };
 
@@ -88,6 +89,11 @@ bool addPart(LibraryProduct &call, Operation &op, ProductPart &last) {
   last = part;
   if (part == ProductPart::Activation) {
     call.epilogue = epilogueOf(&op);
+  }
+  for (Value operand : part == ProductPart::Addend ? op.getOperands() : ValueRange()) {
+    if (auto accumulator = dyn_cast<BlockArgument>(operand)) {
+      call.accumulator = accumulator.getArgNumber();
+    }
   }
   return isNext;
 }
@@ -155,22 +161,35 @@ bool beginsProduct(Operation *op) {
 }
 
 // Returns whether kernels alone read a conversion to f32: they convert for themselves, and half of the bytes are moved.
-static bool isReadByKernels(nn::CastOp conversion) {
+static bool isReadByKernels(nn::CastOp conversion, exec::Target target) {
   return llvm::all_of(conversion->getUsers(), [&](Operation *user) {
     bool isPart = partOf(user, /*traits=*/nullptr) > ProductPart::Conversion;
     Value addend = isPart ? getAddend(user, conversion) : Value();
     bool isInKernel = user->hasTrait<OpTrait::Elementwise>() || isa<nn::ReduceOp>(user);
-    return isInKernel && (!isPart || (addend && !getBias(addend)));
+    return isInKernel && (!isPart || (addend && !getBias(addend) && !accumulatesIn(addend, target)));
   });
 }
 
 bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
-  if (auto conversion = dyn_cast<nn::CastOp>(op); conversion && isReadByKernels(conversion)) {
+  if (auto conversion = dyn_cast<nn::CastOp>(op); conversion && isReadByKernels(conversion, target)) {
     return false;
   }
   ProductPart before =
       isa<nn::CastOp>(last) ? ProductPart::Conversion : partOf(last, &exec::traitsOf(target)); // of any type: it may be seen reshaped
   return before != ProductPart::None && partOf(op, &exec::traitsOf(target)) > before;
+}
+
+bool accumulatesIn(Value tensor, exec::Target target) {
+  Operation *maker = tensor.getDefiningOp();
+  auto readsIt = [](OpOperand &use) { return !isa<dist::AfterOp>(use.getOwner()) || use.getOperandNumber() == 0; };
+  return exec::traitsOf(target).accumulates && typeOf(tensor).getElementType().isF32() && maker &&
+         maker->getNumOperands() > 0 && // it is no constant, and no variable
+         llvm::count_if(tensor.getUses(), readsIt) == 1;
+}
+
+bool isAccumulator(exec::FusionOp fusion, unsigned operand) {
+  FailureOr<LibraryProduct> call = readProduct(fusion);
+  return succeeded(call) && call->accumulator == operand;
 }
 
 bool isPartOfProduct(Operation *op, exec::Target target) {
@@ -191,9 +210,13 @@ LogicalResult buildProductCall(const CallSite &site) {
   RankedTensorType lhs = typeOf(fusion.getInputs()[call->lhs]);
   ArrayRef<int64_t> matrix = lhs.getShape().take_back(2), out = shapeOf(call->product);
   int64_t batch = ShapedType::getNumElements(out.drop_back(2));
+  if (call->accumulator && site.operands[*call->accumulator] != site.results.front()) {
+    exec::CopyOp::create(site.builder, site.loc, site.operands[*call->accumulator], site.results.front());
+  }
   exec::GemmOp::create(site.builder, site.loc, site.builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
-                       matrix[call->transposeA ? 0 : 1], call->transposeA, call->transposeB, call->bias.has_value(), call->epilogue,
-                       call->sumOf, site.allowTf32 && lhs.getElementType().isF32(), /*fixed_weights=*/false);
+                       matrix[call->transposeA ? 0 : 1], call->transposeA, call->transposeB, call->bias.has_value(),
+                       call->accumulator.has_value(), call->epilogue, call->sumOf, site.allowTf32 && lhs.getElementType().isF32(),
+                       /*fixed_weights=*/false);
   return success();
 }
 
@@ -204,7 +227,9 @@ ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
           static_cast<int64_t>(call.getK()),
           call.getTransposeA(),
           call.getTransposeB(),
-          call.getHasBias(),
+          call.getHasBias()      ? ASHLAR_RT_ADDEND_BIAS
+          : call.getAccumulate() ? ASHLAR_RT_ADDEND_OUT
+                                 : ASHLAR_RT_ADDEND_NONE,
           numberOf(call.getEpilogue()),
           numberOf(call.getOperandSum()),
           call.getAllowTf32(),

@@ -33,6 +33,12 @@ bool beginsProduct(mlir::Operation *op);
 // Returns whether the op can follow `last` inside a call of the target's library, whatever its other operands.
 bool followsInProduct(mlir::Operation *op, mlir::Operation *last, exec::Target target);
 
+// Returns whether a product can be added up in the place of a tensor, whatever its shape: one of f32 that only this sum reads.
+bool accumulatesIn(mlir::Value tensor, exec::Target target);
+
+// Returns whether a fusion of kind gemm adds its product to this operand.
+bool isAccumulator(exec::FusionOp fusion, unsigned operand);
+
 // Returns whether the op can follow anything inside a call.
 bool isPartOfProduct(mlir::Operation *op, exec::Target target);
 

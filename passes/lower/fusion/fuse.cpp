@@ -317,10 +317,24 @@ private:
     return &kept;
   }
 
+  // Returns the operands. Of two library calls whose results are added the later one comes first: it adds to what the other one made, and
+  // neither waits with the values that it reads.
+  SmallVector<Value> laterCallFirst(Operation &op) {
+    auto positionOf = [&](Value operand) -> int64_t {
+      Group *group = openGroupFor(op, operand);
+      return group && group->isCall() ? positions.lookup(group->ops.back()) : -1;
+    };
+    SmallVector<Value> operands = llvm::to_vector(op.getOperands());
+    if (operands.size() == 2 && positionOf(operands[0]) >= 0 && positionOf(operands[1]) > positionOf(operands[0])) {
+      std::swap(operands[0], operands[1]);
+    }
+    return operands;
+  }
+
   void assignElementwise(Operation &op) {
     ArrayRef<int64_t> shape = shapeOf(op.getResult(0));
     Group *joined = nullptr;
-    for (Value operand : op.getOperands()) {
+    for (Value operand : laterCallFirst(op)) {
       Group *group = openGroupFor(op, operand);
       if (!group || group == joined) {
         if (!group) {
@@ -373,7 +387,7 @@ private:
       return joinsAsBias(factor);
     }
     Value addend = getAddend(&op, last);
-    return !addend || joinsAsBias(addend) || (call.addsTensors && joinsAsTensor(addend));
+    return !addend || joinsAsBias(addend) || (call.addsTensor && call.addsTensor(addend, target) && joinsAsTensor(addend));
   }
 
   // The group that computes what is added can be closed: a result of a call that is read once only is read by nobody in it.

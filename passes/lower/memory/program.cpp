@@ -8,6 +8,7 @@
 #include "dialects/dist/owners.h"
 #include "dialects/support/aliases.h"
 #include "dialects/support/element_type.h"
+#include "passes/lower/calls/library_product.h"
 #include "passes/lower/kernels/kernel_emitter.h"
 #include "passes/lower/memory/storage_uses.h"
 
@@ -220,6 +221,9 @@ private:
   bool canOverwrite(OpOperand &use, Value result) const {
     Operation *op = use.getOwner();
     if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+      if (fusion.getKind() == exec::FusionKind::Gemm) {
+        return isAccumulator(fusion, use.getOperandNumber());
+      }
       return mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber(), target);
     }
     return isa<dist::AllReduceOp, dist::BroadcastOp>(op) && use.getOperandNumber() == cast<OpResult>(result).getResultNumber();

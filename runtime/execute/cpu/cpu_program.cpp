@@ -210,7 +210,7 @@ Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t ind
 Status CpuProgram::prepareGemm(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
   const ashlar_rt_instr &instr = source.instrs[index];
   const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
-  step.hasBias = desc.has_bias != 0;
+  step.hasBias = desc.addend == ASHLAR_RT_ADDEND_BIAS;
   if (instr.num_buffers != (step.hasBias ? 4u : 3u)) {
     return internal("{}: a matrix product {} bias has {} buffers", instr.name, step.hasBias ? "with" : "without", instr.num_buffers);
   }

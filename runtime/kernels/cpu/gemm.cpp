@@ -137,6 +137,7 @@ template <typename Piece> Piece Gemm::State::pieceOf(Range rows, Range cols) con
   piece.aCol = desc.transpose_a != 0 ? desc.m : 1;
   piece.outRow = desc.n;
   piece.epilogue = desc.epilogue;
+  piece.accumulates = desc.addend == ASHLAR_RT_ADDEND_OUT;
   return piece;
 }
 
@@ -154,7 +155,7 @@ void Gemm::State::runNarrow(Range rows, Range cols, int64_t batch, const void *a
   } else {
     piece.b = static_cast<const uint16_t *>(b) + batch * desc.k * desc.n + cols.begin * piece.bCol;
   }
-  piece.bias = desc.has_bias != 0 ? static_cast<const char *>(bias) + cols.begin * size : nullptr;
+  piece.bias = desc.addend == ASHLAR_RT_ADDEND_BIAS ? static_cast<const char *>(bias) + cols.begin * size : nullptr;
   piece.out = static_cast<char *>(out) + ofOut * size;
   narrow->compute(piece, memory);
 }
@@ -172,12 +173,15 @@ Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, G
   if (desc.epilogue > ASHLAR_RT_EPILOGUE_TANH) {
     return internal("matrix product with epilogue {}: the last known one is {}", desc.epilogue, static_cast<int>(ASHLAR_RT_EPILOGUE_TANH));
   }
-  if (desc.bytes != 0 && (desc.has_bias != 0 || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE)) {
-    return internal("matrix product of integers with bias {}, epilogue {}: it has none", desc.has_bias, desc.epilogue);
+  if (desc.bytes != 0 && (desc.addend != ASHLAR_RT_ADDEND_NONE || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE)) {
+    return internal("matrix product of integers with addend {}, epilogue {}: it has none", desc.addend, desc.epilogue);
   }
   if ((desc.narrow != 0 && desc.narrow != ASHLAR_RT_BF16 && desc.narrow != ASHLAR_RT_F16) || (desc.narrow == 0 && desc.narrow_out != 0)) {
     return internal("matrix product of type {}, narrow result {}: the types are {} and {}", desc.narrow, desc.narrow_out,
                     static_cast<int>(ASHLAR_RT_BF16), static_cast<int>(ASHLAR_RT_F16));
+  }
+  if (desc.addend == ASHLAR_RT_ADDEND_OUT && desc.narrow_out != 0) {
+    return internal("matrix product that is added to a result of type {}, which has to be f32", desc.narrow);
   }
   auto state = std::make_unique<State>();
   state->desc = desc;
@@ -241,7 +245,7 @@ void Gemm::runPart(int part, const void *a, const void *b, const void *bias, voi
   Range cols = cut(desc.n, state->tileCols, part % grid.cols, grid.cols);
   float *workspace = state->workspace->data() + part * (state->partBytes / sizeof(float));
   auto piece = state->pieceOf<GemmPiece>(rows, cols);
-  piece.bias = desc.has_bias != 0 ? static_cast<const float *>(bias) + cols.begin : nullptr;
+  piece.bias = desc.addend == ASHLAR_RT_ADDEND_BIAS ? static_cast<const float *>(bias) + cols.begin : nullptr;
   for (int64_t batch = batches.begin; batch < batches.end; ++batch) {
     const int64_t ofA = batch * desc.m * desc.k, ofB = batch * desc.k * desc.n, ofOut = batch * desc.m * desc.n;
     const void *ordered = static_cast<const char *>(b) + batch * state->orderedMatrix();

@@ -27,6 +27,7 @@ template <typename Element> struct PieceOf {
   Element *out;
   int64_t outRow;
   uint32_t epilogue; // ashlar_rt_epilogue
+  bool accumulates;  // chains begin at what `out` holds; no bias
 };
 
 // One instruction set. compute() needs `workspaceElements` elements, aligned to 64 bytes, which nobody else uses meanwhile: at most
@@ -64,6 +65,7 @@ struct NarrowPiece {
   int64_t outRow;
   uint32_t epilogue; // ashlar_rt_epilogue
   bool isF16, isOutNarrow;
+  bool accumulates; // as in PieceOf, where `out` is f32
 };
 
 // compute() needs kProductWorkspaceBytes, and kProductSumBytes behind them where k is above kProductSumsFrom and `out` narrow.

@@ -56,8 +56,8 @@ CallDesc biasAlone(const CallDesc &whole) {
 
 // Returns what is left of a product when its sums are computed apart, or its bias lies in out already.
 CallDesc remainder(CallDesc whole) {
-  whole.adds = whole.product.has_bias != 0;
-  whole.product.has_bias = 0;
+  whole.adds = whole.product.addend == ASHLAR_RT_ADDEND_BIAS;
+  whole.product.addend = ASHLAR_RT_ADDEND_NONE;
   whole.product.operand_sum = ASHLAR_RT_SUM_OF_NONE;
   whole.at.bias = whole.at.sums = 0;
   return whole;
@@ -69,7 +69,7 @@ Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdevi
   const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
   uint32_t at = 0;
   bool sums = desc.operand_sum != ASHLAR_RT_SUM_OF_NONE;
-  uint32_t wanted = 3 + (desc.has_bias != 0) + sums;
+  uint32_t wanted = 3 + (desc.addend != ASHLAR_RT_ADDEND_NONE) + sums;
   if (instr.num_buffers != wanted) {
     return internal("{}: a matrix product has {} buffers, not {}", instr.name, instr.num_buffers, wanted);
   }
@@ -84,10 +84,10 @@ Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdevi
     return addresses[at++];
   };
   operands.inDtype = instr.buffers[0].dtype;
-  operands.outDtype = instr.buffers[2 + (desc.has_bias != 0)].dtype;
+  operands.outDtype = instr.buffers[2 + (desc.addend != ASHLAR_RT_ADDEND_NONE)].dtype;
   operands.a = take("A", desc.batch * desc.m * desc.k, operands.inDtype);
   operands.b = take("B", desc.batch * desc.k * desc.n, operands.inDtype);
-  operands.bias = desc.has_bias != 0 ? take("the bias", desc.n, operands.outDtype) : 0;
+  operands.bias = desc.addend != ASHLAR_RT_ADDEND_NONE ? take("the bias", desc.n, operands.outDtype) : 0;
   operands.out = take("out", desc.batch * desc.m * desc.n, operands.outDtype);
   operands.sums = sums ? take("the sums", desc.operand_sum == ASHLAR_RT_SUM_OF_A ? desc.m : desc.n, operands.outDtype) : 0;
   return status;
@@ -141,7 +141,7 @@ Status Matmuls::prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &o
   }
   if (!prepared->refusal.empty()) {
     std::string tried = whole.text() + ": " + prepared->refusal, refusal = "nothing replaces it";
-    if (sums || desc.has_bias != 0) {
+    if (sums || desc.addend != ASHLAR_RT_ADDEND_NONE) {
       ASHLAR_RETURN_IF_ERROR(tryParts(whole, name, *prepared, refusal));
     }
     if (!refusal.empty()) {

@@ -42,7 +42,7 @@ struct Epilogue {
 
 // Returns the epilogue that does what the desc asks for; without a name when there is none.
 Epilogue epilogueOf(const ashlar_rt_gemm_desc &desc) {
-  bool bias = desc.has_bias != 0;
+  bool bias = desc.addend == ASHLAR_RT_ADDEND_BIAS;
   if (desc.operand_sum != ASHLAR_RT_SUM_OF_NONE) {
     if (bias || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE || desc.batch != 1) {
       return {CUBLASLT_EPILOGUE_DEFAULT, nullptr};
@@ -76,7 +76,7 @@ std::vector<int64_t> CallDesc::key() const {
           product.k,
           product.transpose_a,
           product.transpose_b,
-          product.has_bias,
+          product.addend,
           product.epilogue,
           product.operand_sum,
           product.allow_tf32,
@@ -139,7 +139,7 @@ Status ProductCall::layOut(const CallDesc &wanted, const char *name) {
   }
   Epilogue epilogue = epilogueOf(product);
   if (epilogue.name == nullptr) {
-    return internal("{}: cuBLASLt has no epilogue {} with bias {} and sums {}", name, product.epilogue, product.has_bias,
+    return internal("{}: cuBLASLt has no epilogue {} with bias {} and sums {}", name, product.epilogue, product.addend,
                     product.operand_sum);
   }
   bool tf32 = product.allow_tf32 != 0 && desc.at.inDtype == ASHLAR_RT_F32;

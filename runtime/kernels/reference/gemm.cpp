@@ -30,7 +30,7 @@ void referenceGemm(const ashlar_rt_gemm_desc &desc, const float *a, const float 
   for (int64_t batch = 0; batch < desc.batch; ++batch) {
     for (int64_t i = 0; i < m; ++i) {
       for (int64_t j = 0; j < n; ++j) {
-        double sum = desc.has_bias ? bias[j] : 0;
+        double sum = desc.addend == ASHLAR_RT_ADDEND_BIAS ? bias[j] : desc.addend == ASHLAR_RT_ADDEND_OUT ? out[i * n + j] : 0;
         for (int64_t p = 0; p < k; ++p) {
           double left = desc.transpose_a ? a[p * m + i] : a[i * k + p];
           double right = desc.transpose_b ? b[j * k + p] : b[p * n + j];

@@ -209,3 +209,27 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
   return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
 }
 }
+
+// -----
+
+// The mask of all samples and heads has more than 2^24 elements, the one that it repeats 2^18.
+
+// CHECK-LABEL: @large
+// CHECK: nn.attention_log_sum {{.*}} causal : (tensor<64x2x512x8xf32>
+
+module @large {
+func.func @forward(%q: tensor<64x2x512x8xf32>, %k: tensor<64x2x512x8xf32>, %v: tensor<64x2x512x8xf32>) -> tensor<64x2x512x8xf32> {
+  %i = nn.index [1, 0] : tensor<512x512xi64>
+  %j = nn.index [0, 1] : tensor<512x512xi64>
+  %later = nn.compare gt %j, %i : tensor<512x512xi64> -> tensor<512x512xi1>
+  %zero = nn.constant dense<0.0> : tensor<512x512xf32>
+  %hidden = nn.constant dense<0xFF800000> : tensor<512x512xf32>
+  %mask = nn.select %later, %hidden, %zero : tensor<512x512xi1>, tensor<512x512xf32>
+  %b = nn.broadcast %mask dims = [2, 3] : tensor<512x512xf32> -> tensor<64x2x512x512xf32>
+  %s = nn.matmul %q, %k transpose_b : tensor<64x2x512x8xf32>, tensor<64x2x512x8xf32> -> tensor<64x2x512x512xf32>
+  %t = nn.add %s, %b : tensor<64x2x512x512xf32>
+  %w = nn.softmax %t : tensor<64x2x512x512xf32>
+  %y = nn.matmul %w, %v : tensor<64x2x512x512xf32>, tensor<64x2x512x8xf32> -> tensor<64x2x512x8xf32>
+  return %y : tensor<64x2x512x8xf32>
+}
+}

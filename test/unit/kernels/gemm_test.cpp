@@ -54,7 +54,7 @@ struct Problem {
     for (int64_t batch = 0; batch < desc.batch; ++batch) {
       for (int64_t i = 0; i < desc.m; ++i) {
         for (int64_t j = 0; j < desc.n; ++j) {
-          double sum = desc.has_bias ? std::fabs(bias[j]) : 0;
+          double sum = desc.addend != 0 ? std::fabs(bias[j]) : 0;
           for (int64_t p = 0; p < desc.k; ++p) {
             sum += static_cast<double>(absA(batch, i, p)) * absB(batch, p, j);
           }
@@ -83,7 +83,8 @@ std::vector<const GemmKernel *> availableKernels() {
   return kernels;
 }
 
-// Runs a single product of one batch directly on a kernel, and once more with B ordered, which may change no bit.
+// Runs a single product of one batch directly on a kernel, and once more with B ordered, which may change no bit; nor may it that the bias
+// is what the result holds, to which the product is added.
 void runKernel(const GemmKernel &kernel, Problem &problem) {
   const ashlar_rt_gemm_desc &d = problem.desc;
   std::vector<float> workspace(kernel.workspaceElements + 16);
@@ -100,7 +101,7 @@ void runKernel(const GemmKernel &kernel, Problem &problem) {
   piece.b = problem.b.data();
   piece.bRow = d.transpose_b ? 1 : d.n;
   piece.bCol = d.transpose_b ? d.k : 1;
-  piece.bias = d.has_bias ? problem.bias.data() : nullptr;
+  piece.bias = d.addend != 0 ? problem.bias.data() : nullptr;
   piece.out = problem.out.data();
   piece.outRow = d.n;
   piece.epilogue = d.epilogue;
@@ -118,6 +119,13 @@ void runKernel(const GemmKernel &kernel, Problem &problem) {
   piece.isOrdered = true;
   kernel.compute(piece, static_cast<float *>(start));
   INFO(kernel.name << " ordered, m " << d.m << " n " << d.n << " k " << d.k);
+  REQUIRE(std::memcmp(problem.out.data(), inPlace.data(), inPlace.size() * sizeof(float)) == 0);
+  piece.accumulates = d.addend != 0;
+  piece.bias = nullptr;
+  for (int64_t i = 0; i < d.m && piece.accumulates; ++i) {
+    std::copy(problem.bias.begin(), problem.bias.end(), problem.out.begin() + i * d.n);
+  }
+  kernel.compute(piece, static_cast<float *>(start));
   REQUIRE(std::memcmp(problem.out.data(), inPlace.data(), inPlace.size() * sizeof(float)) == 0);
 }
 
@@ -152,7 +160,7 @@ TEST_CASE("gemm kernels: random shapes, transposes and epilogues agree with the 
       runKernel(*kernel, problem);
       const double share = problem.worstShare();
       INFO(kernel->name << " m " << desc.m << " n " << desc.n << " k " << desc.k << " ta " << desc.transpose_a << " tb " << desc.transpose_b
-                        << " bias " << desc.has_bias << " epilogue " << desc.epilogue);
+                        << " bias " << desc.addend << " epilogue " << desc.epilogue);
       REQUIRE(share <= 1);
       worst = std::max(worst, share);
     }
@@ -236,6 +244,32 @@ TEST_CASE("gemm: fixed weights are ordered once, and change no bit", "[kernels][
     fixed.run(problem.a.data(), memory.data(), problem.bias.data(), problem.out.data());
     REQUIRE(std::memcmp(problem.out.data(), expected.data(), expected.size() * sizeof(float)) == 0);
   }
+}
+
+TEST_CASE("gemm: products are added to what their results hold", "[kernels][gemm]") {
+  // Bit by bit that with a bias, for rows that hold it; of every batch, by several threads, and of bf16.
+  std::mt19937 random(7);
+  for (int round = 0; round < 40; ++round) {
+    ashlar_rt_gemm_desc desc = {3, 1 + static_cast<int64_t>(random() % 60), 1 + static_cast<int64_t>(random() % 90),
+                                1 + static_cast<int64_t>(random() % 900)};
+    desc.addend = ASHLAR_RT_ADDEND_BIAS;
+    Problem problem(desc, random);
+    Gemm(prepared(desc, 3)).run(problem.a.data(), problem.b.data(), problem.bias.data(), problem.out.data());
+    std::vector<float> held(problem.out.size());
+    for (size_t row = 0; row < held.size(); row += desc.n) {
+      std::copy(problem.bias.begin(), problem.bias.end(), held.begin() + static_cast<int64_t>(row));
+    }
+    desc.addend = ASHLAR_RT_ADDEND_OUT;
+    Gemm(prepared(desc, 3)).run(problem.a.data(), problem.b.data(), nullptr, held.data());
+    REQUIRE(std::memcmp(problem.out.data(), held.data(), held.size() * sizeof(float)) == 0);
+  }
+  Gemm gemm;
+  ashlar_rt_gemm_desc desc = {1, 4, 4, 4};
+  desc.addend = ASHLAR_RT_ADDEND_OUT;
+  desc.narrow = ASHLAR_RT_BF16;
+  desc.narrow_out = 1;
+  CHECK(Gemm::prepare(desc, 1, gemm).message() ==
+        "matrix product that is added to a result of type 7, which has to be f32");
 }
 
 TEST_CASE("gemm: activations are exact enough over the whole range", "[kernels][gemm]") {

@@ -114,7 +114,7 @@ struct Problem {
     double worst = 0;
     for (int64_t at = 0; at < static_cast<int64_t>(size()); ++at) {
       const int64_t batch = at / (m * n), i = at / n % m, j = at % n;
-      double sum = desc.has_bias ? absOf(bias, j) : 0;
+      double sum = desc.addend != 0 ? absOf(bias, j) : 0;
       for (int64_t p = 0; p < k; ++p) {
         sum += absOf(a, batch * m * k + (desc.transpose_a ? p * m + i : i * k + p)) *
                absOf(b, batch * k * n + (desc.transpose_b ? j * k + p : p * n + j));
@@ -142,7 +142,7 @@ struct Problem {
 
 std::string describe(const ashlar_rt_gemm_desc &d) {
   return fmt::format("batch {} m {} n {} k {} ta {} tb {} bias {} epilogue {} fixed {} type {} narrow out {}", d.batch, d.m, d.n, d.k,
-                     d.transpose_a, d.transpose_b, d.has_bias, d.epilogue, d.fixed_weights, d.narrow, d.narrow_out);
+                     d.transpose_a, d.transpose_b, d.addend, d.epilogue, d.fixed_weights, d.narrow, d.narrow_out);
 }
 
 ashlar_rt_gemm_desc randomDesc(std::mt19937 &random, int round) {
@@ -154,7 +154,7 @@ ashlar_rt_gemm_desc randomDesc(std::mt19937 &random, int round) {
   desc.k = round % 5 == 1 ? size(2600, 1) : size(70, 900);
   desc.transpose_a = random() % 2;
   desc.transpose_b = random() % 2;
-  desc.has_bias = random() % 2;
+  desc.addend = random() % 2;
   desc.epilogue = static_cast<uint32_t>(random() % 6);
   desc.narrow = random() % 3 == 0 ? ASHLAR_RT_F16 : ASHLAR_RT_BF16;
   return desc;
@@ -204,9 +204,23 @@ void runKernel(const NarrowKernel &kernel, Problem &problem, bool isOrdered = fa
       piece.a += i * whole.aRow;
       piece.b = isOrdered ? ordered.data() + j / kernel.tileCols * panel : whole.b + j * whole.bCol;
       piece.isOrdered = isOrdered;
-      piece.bias = d.has_bias ? static_cast<const char *>(problem.biasAt()) + j * size : nullptr;
+      piece.bias = d.addend != 0 ? static_cast<const char *>(problem.biasAt()) + j * size : nullptr;
       piece.out = static_cast<char *>(problem.outAt()) + (i * d.n + j) * size;
       kernel.compute(piece, workspace.data());
+      if (d.addend != 0 && !whole.isOutNarrow) { // bit by bit the same where the result holds the bias
+        std::vector<float> held(piece.rows * d.n);
+        for (int64_t at = 0; at < piece.rows; ++at) {
+          std::copy_n(problem.bias.begin() + j, piece.cols, held.begin() + at * d.n);
+        }
+        NarrowPiece added = piece;
+        added.bias = nullptr;
+        added.out = held.data();
+        added.accumulates = true;
+        kernel.compute(added, workspace.data());
+        for (int64_t at = 0; at < piece.rows; ++at) {
+          REQUIRE(std::memcmp(held.data() + at * d.n, static_cast<const float *>(piece.out) + at * d.n, piece.cols * sizeof(float)) == 0);
+        }
+      }
     }
   }
 }

@@ -206,7 +206,8 @@ TEST_CASE("image: instructions", "[plan][image]") {
   CHECK((gemm.accesses[0] == ASHLAR_RT_READ && gemm.accesses[1] == ASHLAR_RT_READ && gemm.accesses[2] == ASHLAR_RT_READ &&
          gemm.accesses[3] == ASHLAR_RT_WRITE));
   CHECK((gemmDesc->batch == 2 && gemmDesc->m == 3 && gemmDesc->n == 4 && gemmDesc->k == 5));
-  CHECK((!gemmDesc->transpose_a && gemmDesc->transpose_b && gemmDesc->has_bias && gemmDesc->epilogue == ASHLAR_RT_EPILOGUE_TANH));
+  CHECK((!gemmDesc->transpose_a && gemmDesc->transpose_b && gemmDesc->addend == ASHLAR_RT_ADDEND_BIAS &&
+         gemmDesc->epilogue == ASHLAR_RT_EPILOGUE_TANH));
 
   const ashlar_rt_instr &collective = program.instrs[2];
   auto *desc = static_cast<const ashlar_rt_collective_desc *>(collective.desc);
@@ -239,7 +240,8 @@ TEST_CASE("image: the descriptor of a product that sums an operand", "[plan][ima
   )");
   ashlar_rt_gemm_desc desc = {};
   module->walk([&](exec::GemmOp op) { desc = lower::describeProduct(op); });
-  CHECK((desc.batch == 1 && desc.m == 3 && desc.n == 4 && desc.k == 5 && desc.transpose_a && !desc.transpose_b && !desc.has_bias));
+  CHECK((desc.batch == 1 && desc.m == 3 && desc.n == 4 && desc.k == 5 && desc.transpose_a && !desc.transpose_b &&
+         desc.addend == ASHLAR_RT_ADDEND_NONE));
   CHECK((desc.epilogue == ASHLAR_RT_EPILOGUE_NONE && desc.operand_sum == ASHLAR_RT_SUM_OF_B && desc.allow_tf32));
 }
 

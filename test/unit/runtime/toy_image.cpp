@@ -229,7 +229,7 @@ public:
     gemm.m = rows;
     gemm.n = 2;
     gemm.k = 3;
-    gemm.has_bias = 1;
+    gemm.addend = ASHLAR_RT_ADDEND_BIAS;
     gather.kind = ASHLAR_RT_ALL_GATHER;
     gather.dtype = ASHLAR_RT_F32;
     gather.num_axes = 1;

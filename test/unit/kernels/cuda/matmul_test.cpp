@@ -54,7 +54,7 @@ public:
     operands.outDtype = types.out;
     operands.a = gpu.values(types.in, static_cast<size_t>(desc.batch * desc.m * desc.k), 1);
     operands.b = gpu.values(types.in, static_cast<size_t>(desc.batch * desc.k * desc.n), 2);
-    operands.bias = desc.has_bias != 0 ? gpu.values(types.out, static_cast<size_t>(desc.n), 3) : 0;
+    operands.bias = desc.addend == ASHLAR_RT_ADDEND_BIAS ? gpu.values(types.out, static_cast<size_t>(desc.n), 3) : 0;
     outBytes = static_cast<size_t>(desc.batch * desc.m * desc.n) * bytesOf(types.out);
     const int64_t sums = desc.operand_sum == ASHLAR_RT_SUM_OF_NONE ? 0 : desc.operand_sum == ASHLAR_RT_SUM_OF_A ? desc.m : desc.n;
     sumBytes = static_cast<size_t>(sums) * bytesOf(types.out);
@@ -132,7 +132,7 @@ TEST_CASE("matmul: a refused bias is put into the result, and the product added 
     for (uint32_t epilogue : {ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_EPILOGUE_GELU_TANH}) {
       for (int64_t batch : {1, 3}) {
         ashlar_rt_gemm_desc desc = product(batch, 5, 10, 33);
-        desc.has_bias = 1;
+        desc.addend = ASHLAR_RT_ADDEND_BIAS;
         desc.epilogue = epilogue;
         Case one(desc, types);
         const Result whole = one.run();
@@ -175,7 +175,7 @@ TEST_CASE("matmul: a product for which no way is left names all that was tried",
   const Setting set("ASHLAR_EMULATOR_CUBLASLT_ACTIVATION", "0");
   desc.epilogue = ASHLAR_RT_EPILOGUE_RELU;
   CHECK_THAT(Case(desc, kTypes[0]).run().error, EndsWith("RELU: RELU: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED); nothing replaces it"));
-  desc.has_bias = 1;
+  desc.addend = ASHLAR_RT_ADDEND_BIAS;
   CHECK_THAT(
       Case(desc, kTypes[2]).run().error,
       EndsWith("bf16 to f32, RELU_BIAS: RELU_BIAS: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED); instead, 1 x (m 8, n 10, k 6), bf16 to f32, "

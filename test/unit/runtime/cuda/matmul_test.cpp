@@ -36,7 +36,7 @@ struct Example {
 
 TEST_CASE("matmul: the bias comes before out, sums after it, and both have its type", "[cuda][matmul]") {
   Example forward;
-  forward.desc.has_bias = 1;
+  forward.desc.addend = ASHLAR_RT_ADDEND_BIAS;
   forward.desc.epilogue = ASHLAR_RT_EPILOGUE_RELU;
   forward.add(ASHLAR_RT_BF16, 2 * 6);
   forward.add(ASHLAR_RT_BF16, 2 * 390);

@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// A split in time instead of in space: the sharding rules, which say how an op is computed on parts of its operands, say what a block of
+// rows is, too.
+
+#include "passes/partition/passes.h"
+
+#include "dialects/dist/dist.h"
+#include "dialects/exec/target_traits.h"
+#include "dialects/nn/nn.h"
+#include "dialects/support/element_type.h"
+#include "dialects/support/op_interfaces.h"
+#include "dialects/support/tensor_values.h"
+#include "passes/analysis/costs.h"
+
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+#include <numeric>
+
+namespace ashlar::partition {
+
+#define GEN_PASS_DEF_COMPUTEINBLOCKSPASS
+#include "passes/partition/passes.h.inc"
+
+namespace {
+
+using namespace mlir;
+
+constexpr size_t kMostOps = 64; // of a region: its search takes a bounded time a product
+
+// Ops that make and use large values, all of which are split along one factor.
+struct Region {
+  llvm::SetVector<Operation *> ops;
+  DenseMap<Value, int64_t> dims; // of values that have the factor, inside and outside: the dim that begins with it
+  DenseSet<Value> sums;          // results that add up over it
+  int64_t divisor = 0;           // of the sizes of all dims: into so many pieces they can be cut
+
+  bool contains(Value value) const { return value.getDefiningOp() && ops.contains(value.getDefiningOp()); }
+};
+
+// Finds the region around one product.
+class RegionFinder {
+public:
+  explicit RegionFinder(Operation *product) : product(product), elements(typeOf(product->getResult(0)).getNumElements()) {}
+
+  // Returns the ops that have to be computed in blocks so that no value as large as the product's exists; nothing where there is another
+  // reason for one to exist.
+  std::optional<Region> find() {
+    if (!grow()) {
+      return std::nullopt;
+    }
+    for (int64_t dim = 0; dim < typeOf(product->getResult(0)).getRank(); ++dim) {
+      Region split = region;
+      split.dims[product->getResult(0)] = dim;
+      if (spread(split) && split.divisor > 1 && isClosed(split)) {
+        return split;
+      }
+    }
+    return std::nullopt;
+  }
+
+private:
+  bool isLarge(Value value) const { return typeOf(value).getNumElements() >= elements; }
+
+  static bool isSplittable(Operation *op) {
+    return isa<ShardingRuleOpInterface>(op) && isMemoryEffectFree(op) && op->getNumRegions() == 0 && op->getNumOperands() > 0;
+  }
+
+  // Adds users of large values and, but for constants and indices, which are read in pieces, makers.
+  bool grow() {
+    SmallVector<Operation *> pending = {product};
+    auto add = [&](Operation *op) {
+      if (region.ops.insert(op)) {
+        pending.push_back(op);
+      }
+    };
+    region.ops.insert(product);
+    while (!pending.empty()) {
+      Operation *op = pending.pop_back_val();
+      if (!isSplittable(op) || region.ops.size() > kMostOps) {
+        return false;
+      }
+      for (Value result : op->getResults()) {
+        if (isLarge(result)) {
+          llvm::for_each(result.getUsers(), add);
+        }
+      }
+      for (Value operand : op->getOperands()) {
+        Operation *maker = operand.getDefiningOp();
+        if (maker && isLarge(operand) && maker->getNumOperands() > 0) {
+          add(maker);
+        }
+      }
+    }
+    llvm::SetVector<Operation *> ordered;
+    SmallVector<Operation *> ops = region.ops.takeVector();
+    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    ordered.insert(ops.begin(), ops.end());
+    region.ops = std::move(ordered);
+    return true;
+  }
+
+  // Returns the first factor of a dim that is more than 1 long.
+  static std::optional<int64_t> leadingFactor(const ShardingRule &rule, ArrayRef<int64_t> factors) {
+    const auto *found = llvm::find_if(factors, [&](int64_t factor) { return rule.factors[factor].size > 1; });
+    return found == factors.end() ? std::nullopt : std::optional(*found);
+  }
+
+  // Follows the split through all ops, along their factors; false where one cannot be computed so.
+  static bool spread(Region &split) {
+    DenseSet<Operation *> done;
+    for (size_t before = SIZE_MAX; done.size() != before && done.size() < split.ops.size();) {
+      before = done.size();
+      for (Operation *op : split.ops) {
+        if (!done.contains(op)) {
+          FailureOr<bool> isSplit = spreadThrough(op, split);
+          if (failed(isSplit)) {
+            return false;
+          }
+          if (*isSplit) {
+            done.insert(op);
+          }
+        }
+      }
+    }
+    return done.size() == split.ops.size() && llvm::all_of(split.ops, [&](Operation *op) { return takesPieces(op, split); });
+  }
+
+  // Whether the op takes each operand that is split in pieces: it may use one whole that another op splits, or itself elsewhere.
+  static bool takesPieces(Operation *op, const Region &split) {
+    const ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    std::optional<int64_t> factor;
+    for (const auto &[value, factors] : tensorsOf(op, rule)) {
+      auto dim = split.dims.find(value);
+      std::optional<int64_t> own = dim != split.dims.end() ? leadingFactor(rule, factors[dim->second]) : std::nullopt;
+      if (dim != split.dims.end() && (!own || (factor && factor != own))) {
+        return false;
+      }
+      factor = own ? own : factor;
+    }
+    return true;
+  }
+
+  // Returns the operands and results of an op with their dims' factors.
+  static SmallVector<std::pair<Value, TensorFactors>> tensorsOf(Operation *op, const ShardingRule &rule) {
+    SmallVector<std::pair<Value, TensorFactors>> tensors;
+    for (auto [value, factors] : llvm::zip_equal(op->getOperands(), rule.operands)) {
+      tensors.push_back({value, factors});
+    }
+    for (auto [value, factors] : llvm::zip_equal(op->getResults(), rule.results)) {
+      tensors.push_back({value, factors});
+    }
+    return tensors;
+  }
+
+  // Splits an op, once one of its values is split. Fails where it cannot be.
+  static FailureOr<bool> spreadThrough(Operation *op, Region &split) {
+    const ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    const SmallVector<std::pair<Value, TensorFactors>> tensors = tensorsOf(op, rule);
+    std::optional<int64_t> factor;
+    for (const auto &[value, factors] : tensors) {
+      if (auto dim = split.dims.find(value); dim != split.dims.end()) {
+        factor = leadingFactor(rule, factors[dim->second]);
+        if (!factor) {
+          return failure();
+        }
+      }
+    }
+    if (!factor) {
+      return false;
+    }
+    const Factor &kind = rule.factors[*factor];
+    const bool isWindowed = llvm::any_of(rule.windows, [&](const WindowedDim &window) { return rule.factorOf(window) == *factor; });
+    if (!mayBeSplit(kind.kind) || isWindowed) {
+      return failure();
+    }
+    split.divisor = std::gcd(split.divisor, kind.size);
+    for (const auto &[value, factors] : tensors) {
+      bool isHeld = false;
+      for (auto [dim, list] : llvm::enumerate(factors)) {
+        if (!llvm::is_contained(list, *factor)) {
+          continue;
+        }
+        auto [known, isNew] = split.dims.try_emplace(value, dim);
+        if (isHeld || leadingFactor(rule, list) != factor || known->second != static_cast<int64_t>(dim)) {
+          return failure();
+        }
+        isHeld = true;
+      }
+      if (!isHeld && value.getDefiningOp() == op) {
+        if (kind.kind != FactorKind::Reduction || kind.reduction != Reduction::Sum) {
+          return failure();
+        }
+        split.sums.insert(value);
+      }
+    }
+    return true;
+  }
+
+  // Whether nothing that is complete only behind the last block is needed in one: neither a sum, nor what ops outside make of results.
+  bool isClosed(const Region &split) const {
+    DenseSet<Operation *> later;
+    for (auto op = split.ops.front()->getIterator(); op != product->getBlock()->end() && &*op != split.ops.back()->getNextNode(); ++op) {
+      const bool isInside = split.ops.contains(&*op);
+      const bool readsLater = llvm::any_of(op->getOperands(), [&](Value operand) {
+        Operation *maker = operand.getDefiningOp();
+        return maker && (later.contains(maker) || (isInside ? split.sums.contains(operand) : split.ops.contains(maker)));
+      });
+      if (isInside && readsLater) {
+        return false;
+      }
+      if (readsLater) {
+        later.insert(&*op);
+      }
+    }
+    return true;
+  }
+
+  Operation *product;
+  int64_t elements;
+  Region region;
+};
+
+// Writes a region out, block by block.
+class BlockWriter {
+public:
+  BlockWriter(Region &region, int64_t pieces) : region(region), pieces(pieces) {}
+
+  void run() {
+    Operation *last = region.ops.back();
+    OpBuilder b(last);
+    llvm::MapVector<Value, SmallVector<Value>> parts; // of values that others use
+    for (Operation *op : region.ops) {
+      for (Value result : op->getResults()) {
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !region.ops.contains(user); })) {
+          parts[result];
+        }
+      }
+    }
+    SmallVector<Value> sums; // so far
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      IRMapping mapping;
+      for (Operation *op : region.ops) {
+        writeOp(b, op, piece, sums, mapping);
+      }
+      sums.clear();
+      for (auto &[whole, list] : parts) {
+        addPart(b, whole, mapping.lookup(whole), list);
+        if (region.sums.contains(whole)) {
+          sums.push_back(list.front());
+        }
+      }
+    }
+    for (auto &[whole, list] : parts) {
+      Value joined = join(b, whole, list);
+      joined = region.sums.contains(whole) ? joined : after(b, joined, sums);
+      whole.replaceUsesWithIf(joined, [&](OpOperand &use) { return !region.ops.contains(use.getOwner()); });
+    }
+    Block *block = last->getBlock();
+    llvm::for_each(llvm::reverse(region.ops), [](Operation *op) { op->erase(); });
+    sortTopologically(block); // what used a result stood before the last op, maybe
+  }
+
+private:
+  // The products of a block come when the sums of the one before have grown: they would keep its values until somebody needs them.
+  static Value after(OpBuilder &b, Value value, ArrayRef<Value> sums) {
+    for (Value sum : sums) {
+      value = dist::AfterOp::create(b, value.getLoc(), value, sum);
+    }
+    return value;
+  }
+
+  void writeOp(OpBuilder &b, Operation *op, int64_t piece, ArrayRef<Value> sums, IRMapping &mapping) {
+    for (Value operand : op->getOperands()) {
+      if (!region.contains(operand) && region.dims.contains(operand) && !mapping.contains(operand)) {
+        const Value whole = isa<ContractionOpInterface>(op) ? after(b, operand, sums) : operand;
+        mapping.map(operand, pieceOf(b, op->getLoc(), whole, region.dims.lookup(operand), piece));
+      }
+    }
+    Operation *copy = b.clone(*op, mapping);
+    copy->removeAttr(nn::kOutputsAttr); // names are of the whole
+    for (auto [result, whole] : llvm::zip_equal(copy->getResults(), op->getResults())) {
+      RankedTensorType type = typeOf(whole);
+      if (auto dim = region.dims.find(whole); dim != region.dims.end()) {
+        SmallVector<int64_t> shape(type.getShape());
+        shape[dim->second] /= pieces;
+        type = type.clone(shape);
+      } else if (isNarrowFloat(type.getElementType())) { // a sum is rounded once
+        type = type.clone(b.getF32Type());
+      }
+      result.setType(type);
+    }
+  }
+
+  Value pieceOf(OpBuilder &b, Location loc, Value whole, int64_t dim, int64_t piece) const {
+    SmallVector<int64_t> starts(typeOf(whole).getRank(), 0), limits(typeOf(whole).getShape()), steps(starts.size(), 1), shape = limits;
+    shape[dim] /= pieces;
+    starts[dim] = piece * shape[dim];
+    limits[dim] = starts[dim] + shape[dim];
+    return nn::SliceOp::create(b, loc, typeOf(whole).clone(shape), whole, starts, limits, steps);
+  }
+
+  // Sums grow block by block, so that a product can be added where the sum lies.
+  void addPart(OpBuilder &b, Value whole, Value part, SmallVector<Value> &parts) const {
+    if (region.sums.contains(whole) && !parts.empty()) {
+      parts.back() = nn::AddOp::create(b, whole.getLoc(), parts.back(), part);
+    } else {
+      parts.push_back(part);
+    }
+  }
+
+  Value join(OpBuilder &b, Value whole, ArrayRef<Value> parts) const {
+    if (!region.sums.contains(whole)) {
+      return nn::ConcatOp::create(b, whole.getLoc(), whole.getType(), parts, region.dims.lookup(whole));
+    }
+    Value sum = parts.front();
+    return sum.getType() == whole.getType() ? sum : nn::CastOp::create(b, whole.getLoc(), whole.getType(), sum).getResult();
+  }
+
+  Region &region;
+  const int64_t pieces;
+};
+
+struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
+  using ComputeInBlocksPassBase::ComputeInBlocksPassBase;
+
+  // Returns the fewest pieces whose largest value is small enough, or as many as there can be.
+  int64_t countPieces(const Region &region, int64_t bytes) const {
+    for (int64_t pieces = 2; pieces < region.divisor; ++pieces) {
+      if (region.divisor % pieces == 0 && bytes / pieces <= leastBytes) {
+        return pieces;
+      }
+    }
+    return region.divisor;
+  }
+
+  // Whether sums over the blocks take no time that counts: they are added up in their place, or are much smaller than all that is computed.
+  bool isCheap(const Region &region, int64_t pieces) const {
+    if (exec::traitsOf(target).accumulates) {
+      return true;
+    }
+    int64_t sumBytes = 0, largeBytes = 0;
+    for (Operation *op : region.ops) {
+      for (Value result : op->getResults()) {
+        (region.sums.contains(result) ? sumBytes : largeBytes) += byteSize(typeOf(result));
+      }
+    }
+    constexpr int64_t kAccesses = 3, kShare = 50; // an addition reads two and writes one
+    return kAccesses * (pieces - 1) * sumBytes <= largeBytes / kShare;
+  }
+
+  // Whether each sum of a narrow type can be kept in f32 until the last block.
+  static bool areSumsWide(const Region &region) {
+    return llvm::all_of(region.sums, [](Value sum) {
+      return !isNarrowFloat(typeOf(sum).getElementType()) || isa<ContractionOpInterface>(sum.getDefiningOp());
+    });
+  }
+
+  void runOnOperation() override {
+    if (getOperation().isExternal()) {
+      return;
+    }
+    SmallVector<Operation *> products;
+    getOperation().walk([&](ContractionOpInterface op) { products.push_back(op); });
+    DenseSet<Operation *> done;
+    for (Operation *product : products) {
+      const int64_t bytes = done.contains(product) ? 0 : byteSize(typeOf(product->getResult(0)));
+      if (bytes < leastBytes || bytes == 0) {
+        continue;
+      }
+      std::optional<Region> region = RegionFinder(product).find();
+      const int64_t pieces = region ? countPieces(*region, bytes) : 1;
+      if (pieces > 1 && areSumsWide(*region) && isCheap(*region, pieces)) {
+        done.insert(region->ops.begin(), region->ops.end());
+        BlockWriter(*region, pieces).run();
+      }
+    }
+  }
+};
+
+} // namespace
+} // namespace ashlar::partition

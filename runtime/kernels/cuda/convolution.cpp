@@ -11,12 +11,6 @@
 #include <cstdlib>
 
 namespace ashlar::rt {
-namespace {
-
-// Of the memory that is free at start, one part in so many is left to the libraries, which load kernels when they first run.
-constexpr size_t kReservedShare = 8;
-
-} // namespace
 
 Status sortConvolutionOperands(const ashlar_rt_instr &instr, const std::vector<CUdeviceptr> &addresses, ConvolutionOperands &operands) {
   const auto &desc = *static_cast<const ashlar_rt_conv_desc *>(instr.desc);
@@ -63,7 +57,7 @@ Status Convolutions::create(CudaDevice &gpu, CUdeviceptr memory) {
   device = &gpu;
   workspace = memory;
   ASHLAR_RETURN_IF_ERROR(readRelaxations(std::getenv("ASHLAR_CUDNN_RELAX"), relaxations));
-  ASHLAR_RETURN_IF_ERROR(CudnnLibrary::load(dnn));
+  ASHLAR_RETURN_IF_ERROR(CudnnLibrary::load(dnn, "a convolution"));
   return dnn.check(dnn.cudnnCreate(&handle), "cannot initialise cuDNN");
 }
 

@@ -12,6 +12,9 @@
 
 namespace ashlar::rt {
 
+// Of every buffer, as far as engines ask.
+constexpr int64_t kOperandAlignment = 16;
+
 class CudnnDescriptor {
 public:
   explicit CudnnDescriptor(const CudnnLibrary &dnn) : dnn(&dnn) {}
@@ -28,7 +31,7 @@ public:
   }
 
   Status create(cudnnBackendDescriptorType_t type) {
-    return dnn->check(dnn->cudnnBackendCreateDescriptor(type, &handle), "cannot describe a convolution");
+    return dnn->check(dnn->cudnnBackendCreateDescriptor(type, &handle), "cannot describe a graph of cuDNN");
   }
 
   // Sets an attribute of one value, of several, or of other descriptors.
@@ -50,7 +53,7 @@ public:
 
 private:
   Status set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t count, const void *values) {
-    return dnn->check(dnn->cudnnBackendSetAttribute(handle, name, type, count, values), "cannot describe a convolution");
+    return dnn->check(dnn->cudnnBackendSetAttribute(handle, name, type, count, values), "cannot describe a graph of cuDNN");
   }
 
   const CudnnLibrary *dnn;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entry points of cuDNN's graph API that the runtime calls, loaded when a program of the cuda target has a convolution.
+// The entry points of cuDNN's graph API that the runtime calls, loaded when a program of the cuda target has a convolution
+// or an attention.
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CUDA_CUDNN_LIBRARY_H
 #define ASHLAR_RUNTIME_KERNELS_CUDA_CUDNN_LIBRARY_H
@@ -23,8 +24,8 @@ struct CudnnLibrary {
   ASHLAR_RT_CUDNN_FUNCTIONS(ASHLAR_RT_CUDNN_MEMBER)
 #undef ASHLAR_RT_CUDNN_MEMBER
 
-  // Loads libcudnn and checks its version.
-  static Status load(CudnnLibrary &library, const char *soname = "libcudnn.so.9");
+  // Loads libcudnn and checks its version; `what` needs it.
+  static Status load(CudnnLibrary &library, const char *what, const char *soname = "libcudnn.so.9");
 
   // Returns ok for success, else "WHAT: the library's message".
   Status check(cudnnStatus_t result, const char *what) const {

@@ -21,7 +21,8 @@ TEST_CASE("library: one that is not there is named, with what to install", "[cud
   CublasLtLibrary lt;
   CHECK_THAT(CublasLtLibrary::load(lt, "libnowhere.so.1").message(), Catch::StartsWith("matrix products need cuBLASLt 13 but libnowhere"));
   CudnnLibrary dnn;
-  CHECK_THAT(CudnnLibrary::load(dnn, "libnowhere.so.1").message(), Catch::StartsWith("convolutions need cuDNN 9 but libnowhere"));
+  CHECK_THAT(CudnnLibrary::load(dnn, "a convolution", "libnowhere.so.1").message(),
+             Catch::StartsWith("a convolution needs cuDNN 9 but libnowhere"));
   NcclLibrary nccl;
   CHECK_THAT(NcclLibrary::load(nccl, "libnowhere.so.1").message(), Catch::StartsWith("several ranks on GPUs need NCCL but libnowhere"));
 }
@@ -42,7 +43,8 @@ TEST_CASE("library: the first symbol that is missing is named", "[cuda][library]
   CublasLtLibrary lt;
   CHECK_THAT(CublasLtLibrary::load(lt, ASHLAR_BARE_DRIVER).message(), Catch::Contains("has no cublasLtCreate: it is too old; install"));
   CudnnLibrary dnn;
-  CHECK_THAT(CudnnLibrary::load(dnn, ASHLAR_BARE_DRIVER).message(), Catch::Contains("has no cudnnGetVersion: it is too old; install"));
+  CHECK_THAT(CudnnLibrary::load(dnn, "an attention", ASHLAR_BARE_DRIVER).message(),
+             Catch::Contains("has no cudnnGetVersion: it is too old; install"));
 }
 
 } // namespace

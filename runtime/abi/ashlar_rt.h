@@ -191,9 +191,9 @@ typedef struct {
 typedef enum { ASHLAR_RT_ATTENTION_FORWARD = 1, ASHLAR_RT_ATTENTION_BACKWARD = 2 } ashlar_rt_attention_kind;
 
 // out = softmax(s) v over the keys, s = mask(softcap(scale * q k^T)), or the gradients of it. q: (batch, heads, rows, width), k: (batch,
-// key_heads, keys, width), v: (batch, key_heads, keys, value_width), out: (batch, heads, rows, value_width), dense, of one dtype, f32 or
-// bf16, as their gradients; computed in f32. lse: (batch, heads, rows), f32, log(sum(exp(s))) of each row. Head h has the keys of key head
-// h / (heads / key_heads). buffers:
+// key_heads, keys, width), v: (batch, key_heads, keys, value_width), out: (batch, heads, rows, value_width), dense, of one dtype, on
+// the cpu f32 or bf16, on cuda bf16 or f16, as their gradients; computed in f32. lse: (batch, heads, rows), f32, log(sum(exp(s))) of each
+// row. Head h has the keys of key head h / (heads / key_heads). buffers:
 //   forward    {q, k, v, [mask,] out, lse}
 //   backward   {q, k, v, [mask,] out, lse, d_out, d_q, d_k, d_v}   the last three are written
 // Softcap, where it is not 0: softcap * tanh(s / softcap). Causal: row i sees the keys j <= i + diagonal. The mask is added to s, f32 or

@@ -275,6 +275,21 @@ constexpr uint64_t kMatmulWorkspaceBytes = uint64_t{32} << 20;
 constexpr uint64_t kConvolutionWorkspaceBytes = uint64_t{128} << 20;
 constexpr uint64_t kFeeds = 2;
 
+// cuda: the workspace of an attention. Its gradients begin with the sums of d_q, in f32, and a number for each row; then cuDNN has as much
+// as cuBLASLt has for a product.
+struct DeviceAttentionMemory {
+  uint64_t means, engine, bytes; // where they begin, and all
+};
+
+constexpr DeviceAttentionMemory deviceAttentionMemory(const ashlar_rt_attention_desc &desc) {
+  const uint64_t rows = desc.kind == ASHLAR_RT_ATTENTION_BACKWARD ? desc.batch * desc.heads * desc.rows : 0;
+  DeviceAttentionMemory memory{};
+  memory.means = roundUp(rows * desc.width * sizeof(float), kDeviceAlignment);
+  memory.engine = memory.means + roundUp(rows * sizeof(float), kDeviceAlignment);
+  memory.bytes = memory.engine + kMatmulWorkspaceBytes;
+  return memory;
+}
+
 } // namespace ashlar::rt
 
 #endif // ASHLAR_RUNTIME_ABI_MEMORY_SIZES_H

@@ -24,6 +24,21 @@ bool hasKind(const ashlar_rt_variant &variant, uint32_t kind) {
   });
 }
 
+// Returns the workspace of the attention that takes most; 0 where there is none.
+size_t attentionBytes(const ashlar_rt_variant &variant) {
+  size_t most = 0;
+  for (uint32_t p = 0; p < variant.num_programs; ++p) {
+    const ashlar_rt_program &program = variant.programs[p];
+    for (uint32_t i = 0; i < program.num_instrs; ++i) {
+      const ashlar_rt_instr &instr = program.instrs[i];
+      const bool isAttention = instr.kind == ASHLAR_RT_ATTENTION;
+      most =
+          std::max<size_t>(most, isAttention ? deviceAttentionMemory(*static_cast<const ashlar_rt_attention_desc *>(instr.desc)).bytes : 0);
+    }
+  }
+  return most;
+}
+
 // Bytes of a message of each channel that a stage receives on.
 size_t receivedBytes(const ashlar_rt_variant &variant) {
   size_t bytes = 0;
@@ -85,13 +100,15 @@ Status CudaContext::allocate(const ashlar_rt_image &image, const ashlar_rt_varia
   feedBytes = image.training != nullptr ? feedBytes : 0;
   multiplies = hasKind(variant, ASHLAR_RT_GEMM);
   convolves = hasKind(variant, ASHLAR_RT_CONV);
+  attends = hasKind(variant, ASHLAR_RT_ATTENTION);
   size_t arena = roundUp(variant.arena_bytes, kDeviceAlignment);
   memory.pieces = constantsOf(variant);
   size_t constants = memory.pieces.empty() ? 0 : memory.pieces.back().offset + memory.pieces.back().end - memory.pieces.back().begin;
   constants = roundUp(constants, kDeviceAlignment);
   const size_t packed = roundUp(seat->workspaceBytes(), kDeviceAlignment);
   const size_t exchange = packed + (needsConnection() ? kDeviceAlignment : 0); // and the watchdog's word
-  size_t calls = std::max<size_t>(multiplies ? kMatmulWorkspaceBytes : 0, convolves ? kConvolutionWorkspaceBytes : 0);
+  size_t calls =
+      std::max<size_t>({multiplies ? kMatmulWorkspaceBytes : 0, convolves ? kConvolutionWorkspaceBytes : 0, attentionBytes(variant)});
   size_t received = receivedBytes(variant);
   size_t total = arena + constants + kFeeds * feedBytes + received + exchange + calls;
   blockBytes = total;
@@ -143,12 +160,14 @@ Status CudaContext::clear(const ashlar_rt_variant &variant) {
 
 Status CudaContext::loadLibraries() {
   ASHLAR_RETURN_IF_ERROR(multiplies ? matmuls.create(device, callWorkspace, compute) : Status());
-  return convolves ? convolutions.create(device, callWorkspace) : Status();
+  ASHLAR_RETURN_IF_ERROR(convolves ? convolutions.create(device, callWorkspace) : Status());
+  return attends ? attentions.create(device, callWorkspace) : Status();
 }
 
 std::vector<std::string> CudaContext::replacements() const {
   std::vector<std::string> lines = matmuls.replacements();
   lines.insert(lines.end(), convolutions.relaxed().begin(), convolutions.relaxed().end());
+  lines.insert(lines.end(), attentions.relaxed().begin(), attentions.relaxed().end());
   return lines;
 }
 

@@ -7,6 +7,7 @@
 
 #include "runtime/comm/nccl/stage_links.h"
 #include "runtime/comm/nccl/watchdog.h"
+#include "runtime/kernels/cuda/attention.h"
 #include "runtime/kernels/cuda/convolution.h"
 #include "runtime/kernels/cuda/matmul.h"
 
@@ -36,7 +37,7 @@ struct CudaContext {
   // Resets the arena to its state after allocate().
   Status clear(const ashlar_rt_variant &variant);
 
-  // Loads cuBLASLt when the variant has a product, and cuDNN when it has a convolution.
+  // Loads cuBLASLt when the variant has a product, and cuDNN when it has a convolution or an attention.
   Status loadLibraries();
 
   // Returns the calls that the libraries refused and their replacements, a line each.
@@ -59,6 +60,7 @@ struct CudaContext {
   CudaDevice device;
   Matmuls matmuls;
   Convolutions convolutions;
+  Attentions attentions;
   Communicator *host = nullptr;
   std::unique_ptr<DeviceSeat> seat;
   std::unique_ptr<StageLinks> links;  // null: there is one stage
@@ -70,7 +72,7 @@ struct CudaContext {
   CUdeviceptr noteWord = 0;      // of the watchdog; only where this rank talks to other devices
   size_t blockBytes = 0;         // of all memory of the device
   CUdeviceptr callWorkspace = 0; // of libraries, which run one after the other
-  bool multiplies = false, convolves = false;
+  bool multiplies = false, convolves = false, attends = false;
   CUstream compute = nullptr;
   CUstream communication = nullptr;
   CUstream copies = nullptr;                   // of batches

@@ -53,7 +53,9 @@ public:
   Status benchmark(Program &program, uint64_t count, Benchmark &result) override;
   Status close() override;
   std::vector<HeldPart> held(uint64_t) const override {
-    return {{"memory of the GPU", context.blockBytes}, {"workspace of convolutions beyond it", context.convolutions.extraBytes()}};
+    return {{"memory of the GPU", context.blockBytes},
+            {"workspace of convolutions beyond it", context.convolutions.extraBytes()},
+            {"workspace of attention beyond it", context.attentions.extraBytes()}};
   }
   bool mayHang() const override { return context.device.isOpen(); }
   bool messagesMeet() const override { return true; }
@@ -152,6 +154,7 @@ Status CudaExecutor::layOutPrograms() {
   }
   ASHLAR_RETURN_IF_ERROR(messages.create(options.profile));
   ASHLAR_RETURN_IF_ERROR(context.convolutions.finish());
+  ASHLAR_RETURN_IF_ERROR(context.attentions.finish());
   // Trials of products wrote to the arena.
   ASHLAR_RETURN_IF_ERROR(context.multiplies ? context.clear(*variant) : Status());
   noteTime("plan");

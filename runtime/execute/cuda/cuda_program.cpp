@@ -119,6 +119,10 @@ Status CudaProgram::createStep(const ashlar_rt_instr &instr, Step &step) {
     ASHLAR_RETURN_IF_ERROR(sortConvolutionOperands(instr, addresses.back(), operands));
     return context.convolutions.prepare(*static_cast<const ashlar_rt_conv_desc *>(instr.desc), operands, instr.name, step.number);
   }
+  case ASHLAR_RT_ATTENTION:
+    ASHLAR_RETURN_IF_ERROR(checkAttentionOperands(instr));
+    return context.attentions.prepare(*static_cast<const ashlar_rt_attention_desc *>(instr.desc), addresses.back(), instr.name,
+                                      step.number);
   case ASHLAR_RT_COPY:
     step.copy = StridedCopy{addresses.back()[0], addresses.back()[1], instr.buffers[0].bytes};
     return Status();
@@ -169,6 +173,8 @@ Status CudaProgram::run(const Step &step) const {
     return context.matmuls.enqueue(step.number, step.stream);
   case ASHLAR_RT_CONV:
     return context.convolutions.enqueue(step.number, step.stream);
+  case ASHLAR_RT_ATTENTION:
+    return context.attentions.enqueue(step.number, step.stream);
   case ASHLAR_RT_COPY:
     return step.copy.enqueue(cuda, step.stream);
   case ASHLAR_RT_WAIT:

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The entries of cuDNN's backend API. A graph is one convolution; the heuristic knows engines that a careful caller passes over, and one
-// that it does not (Algorithm::Plain).
+// The entries of cuDNN's backend API. A graph is one convolution, or an attention of several operations; the heuristic knows engines that a
+// careful caller passes over, and one that it does not (Algorithm::Plain).
 
 #include "test/emulator/cudnn/convolution.h"
+#include "test/emulator/cudnn/graph.h"
 #include "test/emulator/cudnn/run.h"
 #include "test/emulator/driver/settings.h"
 
@@ -28,17 +29,24 @@ uint64_t workspaceBytes(Algorithm algorithm) {
   return algorithm == Algorithm::Plain ? uint64_t(1) << 20 : algorithm == Algorithm::Roomy ? uint64_t(192) << 20 : 0;
 }
 
+// Whether operands are f32.
+bool hasExactNumbers(const Descriptor &graph) {
+  return graph.convolution && graph.convolution->tensors[X].type == CUDA_R_32F;
+}
+
 // The mode FALLBACK has the first and the last only.
-std::vector<Algorithm> algorithmsFor(const Convolution &convolution, cudnnBackendHeurMode_t mode) {
+std::vector<Algorithm> algorithmsFor(const Descriptor &graph, cudnnBackendHeurMode_t mode) {
   std::vector<Algorithm> result{Algorithm::Broken};
   if (mode == CUDNN_HEUR_MODE_A) {
-    if (convolution.tensors[X].type == CUDA_R_32F) {
+    if (hasExactNumbers(graph)) {
       result.push_back(Algorithm::Tf32);
     }
-    if (convolution.result != Y) {
+    if (graph.composed ? hasGradients(*graph.composed) : graph.convolution->result != Y) {
       result.push_back(Algorithm::Unordered);
     }
-    result.push_back(Algorithm::Winograd);
+    if (!graph.composed) {
+      result.push_back(Algorithm::Winograd);
+    }
     result.push_back(Algorithm::Roomy);
   }
   if (mode == CUDNN_HEUR_MODE_FALLBACK || setting("CUDNN_PLAIN", 1) != 0) {
@@ -50,13 +58,16 @@ std::vector<Algorithm> algorithmsFor(const Convolution &convolution, cudnnBacken
 }
 
 // Tensor cores multiply 16-bit floats as they are, and f32 as tf32.
-std::vector<cudnnBackendNumericalNote_t> notesOf(const Convolution &convolution, Algorithm algorithm) {
+std::vector<cudnnBackendNumericalNote_t> notesOf(const Descriptor &graph, Algorithm algorithm) {
   std::vector<cudnnBackendNumericalNote_t> notes;
-  if (algorithm == Algorithm::Tf32 || convolution.tensors[X].type != CUDA_R_32F) {
+  if (algorithm == Algorithm::Tf32 || !hasExactNumbers(graph)) {
     notes.push_back(CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
   }
   if (algorithm == Algorithm::Unordered) {
     notes.push_back(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC);
+  }
+  if (algorithm == Algorithm::Plain && graph.composed && hasGradients(*graph.composed)) { // weights, for a product
+    notes.push_back(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS);
   }
   if (algorithm == Algorithm::Winograd) {
     notes.push_back(CUDNN_NUMERICAL_NOTE_WINOGRAD);
@@ -70,11 +81,12 @@ DescriptorPtr configure(const Descriptor &graph, Algorithm algorithm) {
   engine->kind = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
   engine->finalized = true;
   engine->convolution = graph.convolution;
+  engine->composed = graph.composed;
   engine->handle = graph.handle;
   engine->algorithm = algorithm;
   auto config = std::make_shared<Descriptor>(*engine);
   engine->put(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, std::vector<int64_t>{int64_t(algorithm)});
-  engine->put(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, notesOf(*graph.convolution, algorithm));
+  engine->put(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, notesOf(graph, algorithm));
   config->kind = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
   config->attributes[CUDNN_ATTR_ENGINECFG_ENGINE].parts = {engine};
   return config;
@@ -82,7 +94,16 @@ DescriptorPtr configure(const Descriptor &graph, Algorithm algorithm) {
 
 cudnnStatus_t finalizeGraph(Descriptor &graph) {
   graph.handle = graph.value<cudnnHandle_t>(CUDNN_ATTR_OPERATIONGRAPH_HANDLE);
-  graph.convolution = graph.part(CUDNN_ATTR_OPERATIONGRAPH_OPS).convolution;
+  const std::vector<DescriptorPtr> &operations = graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).parts;
+  if (operations.size() == 1 && operations[0]->isConvolution()) {
+    graph.convolution = operations[0]->convolution;
+  } else {
+    auto composed = std::make_shared<OperationGraph>();
+    if (const cudnnStatus_t refused = describeGraph(operations, *composed)) {
+      return refused;
+    }
+    graph.composed = composed;
+  }
   return handles().count(graph.handle) != 0 ? CUDNN_STATUS_SUCCESS
                                             : refuse(CUDNN_STATUS_BAD_PARAM, "the handle of an operation graph is none");
 }
@@ -93,12 +114,12 @@ cudnnStatus_t finalizeHeuristic(Descriptor &heuristic) {
   if (mode != CUDNN_HEUR_MODE_A && mode != CUDNN_HEUR_MODE_FALLBACK) {
     return refuse(CUDNN_STATUS_NOT_SUPPORTED, "the modes A and FALLBACK of heuristics are played");
   }
-  if (const cudnnStatus_t refused = checkSupport(*graph.convolution)) {
+  if (const cudnnStatus_t refused = graph.composed ? checkSupport(*graph.composed) : checkSupport(*graph.convolution)) {
     return refused;
   }
   std::vector<DescriptorPtr> &results = heuristic.attributes[CUDNN_ATTR_ENGINEHEUR_RESULTS].parts;
   results.clear();
-  for (const Algorithm algorithm : algorithmsFor(*graph.convolution, mode)) {
+  for (const Algorithm algorithm : algorithmsFor(graph, mode)) {
     results.push_back(configure(graph, algorithm));
   }
   return CUDNN_STATUS_SUCCESS;
@@ -108,6 +129,7 @@ cudnnStatus_t finalizePlan(Descriptor &plan) {
   const Descriptor &config = plan.part(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
   plan.handle = plan.value<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
   plan.convolution = config.convolution;
+  plan.composed = config.composed;
   plan.algorithm = config.algorithm;
   if (plan.handle != config.handle || handles().count(plan.handle) == 0) {
     return refuse(CUDNN_STATUS_BAD_PARAM, "the handle of a plan is not that of its operation graph");
@@ -153,9 +175,14 @@ cudnnStatus_t finalize(Descriptor &descriptor) {
     return finalizePlan(descriptor);
   case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR:
     return finalizePack(descriptor);
+  case CUDNN_BACKEND_MATMUL_DESCRIPTOR:
+  case CUDNN_BACKEND_POINTWISE_DESCRIPTOR:
+  case CUDNN_BACKEND_REDUCTION_DESCRIPTOR:
+    return CUDNN_STATUS_SUCCESS;
   default:
-    return descriptor.isOperation() ? describeOperation(descriptor)
-                                    : refuse(CUDNN_STATUS_BAD_PARAM, "engines and their configurations come from a heuristic only");
+    return isGraphOperation(descriptor) ? checkGraphOperation(descriptor)
+           : descriptor.isOperation()   ? describeOperation(descriptor)
+                                        : refuse(CUDNN_STATUS_BAD_PARAM, "engines and their configurations come from a heuristic only");
   }
 }
 

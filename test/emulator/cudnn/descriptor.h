@@ -19,6 +19,7 @@ namespace ashlar::emulator {
 
 struct Convolution;
 struct Descriptor;
+struct OperationGraph;
 using DescriptorPtr = std::shared_ptr<Descriptor>;
 
 // The algorithm of an engine, in the order of the heuristic: Plain is the one to choose.
@@ -43,6 +44,8 @@ struct Descriptor {
   std::map<cudnnBackendAttributeName_t, Values> attributes;
   // Of operations, and handed on to all that is made of one.
   std::shared_ptr<const Convolution> convolution;
+  // From the operation graph on: what stands in its place where the graph is no convolution.
+  std::shared_ptr<const OperationGraph> composed;
   cudnnHandle_t handle = nullptr;          // from the operation graph on
   Algorithm algorithm = Algorithm::Broken; // from the engine on
 
@@ -60,6 +63,7 @@ struct Descriptor {
   const char *missing() const;
 
   bool isOperation() const;
+  bool isConvolution() const;
   const Descriptor &part(cudnnBackendAttributeName_t name) const { return *attributes.at(name).parts[0]; }
 
   template <class T> std::vector<T> list(cudnnBackendAttributeName_t name) const {
@@ -70,6 +74,11 @@ struct Descriptor {
     std::vector<T> values(found->second.bytes.size() / sizeof(T));
     std::memcpy(values.data(), found->second.bytes.data(), found->second.bytes.size());
     return values;
+  }
+  // Whether a bool is there, and true.
+  bool isSet(cudnnBackendAttributeName_t name) const {
+    const auto found = attributes.find(name);
+    return found != attributes.end() && found->second.bytes[0] != std::byte{0};
   }
   // Assumes that it is set.
   template <class T> T value(cudnnBackendAttributeName_t name) const { return list<T>(name)[0]; }

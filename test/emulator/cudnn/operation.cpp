@@ -3,6 +3,7 @@
 // What cuDNN says of the parts of an operation: which are wrong, and which no engine is sure to take.
 
 #include "test/emulator/cudnn/convolution.h"
+#include "test/emulator/cudnn/graph.h"
 
 #include "test/emulator/driver/elements.h"
 
@@ -11,14 +12,6 @@
 
 namespace ashlar::emulator {
 namespace {
-
-// What cudnnDataType_t is called elsewhere; CUDA_R_64F for what is not played.
-cudaDataType elementType(cudnnDataType_t type) {
-  return type == CUDNN_DATA_FLOAT      ? CUDA_R_32F
-         : type == CUDNN_DATA_HALF     ? CUDA_R_16F
-         : type == CUDNN_DATA_BFLOAT16 ? CUDA_R_16BF
-                                       : CUDA_R_64F;
-}
 
 Tensor tensorOf(const Descriptor &descriptor) {
   return {descriptor.value<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID), descriptor.value<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT),
@@ -98,10 +91,16 @@ bool isAtLeast(const std::vector<int64_t> &values, int64_t least) {
 
 cudnnStatus_t checkTensor(const Descriptor &descriptor) {
   const Tensor tensor = tensorOf(descriptor);
-  if (elementBytes(tensor.type) == 0) {
+  const auto type = descriptor.value<cudnnDataType_t>(CUDNN_ATTR_TENSOR_DATA_TYPE);
+  const bool isInner = descriptor.isSet(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
+  const bool isInteger = isInner && (type == CUDNN_DATA_INT32 || type == CUDNN_DATA_BOOLEAN);
+  if (!isInteger && elementBytes(tensor.type) == 0) {
     return refuse(CUDNN_STATUS_NOT_SUPPORTED_DATA_TYPE, "a tensor must be f32, f16 or bf16");
   }
-  if (tensor.alignment <= 0 || tensor.alignment % elementBytes(tensor.type) != 0) {
+  if (isInner && descriptor.isSet(CUDNN_ATTR_TENSOR_IS_BY_VALUE)) {
+    return refuse(CUDNN_STATUS_BAD_PARAM, "a tensor is nowhere and a number of the caller");
+  }
+  if (tensor.alignment <= 0 || (!isInteger && tensor.alignment % elementBytes(tensor.type) != 0)) {
     return refuse(CUDNN_STATUS_BAD_PARAM, "the alignment of a tensor is no multiple of its element's bytes");
   }
   if (tensor.dims.size() != tensor.strides.size() || !isAtLeast(tensor.dims, 1) || !isAtLeast(tensor.strides, 1)) {

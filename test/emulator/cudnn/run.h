@@ -6,12 +6,22 @@
 #define ASHLAR_TEST_EMULATOR_CUDNN_RUN_H
 
 #include "test/emulator/cudnn/convolution.h"
+#include "test/emulator/cudnn/graph.h"
 
 namespace ashlar::emulator {
 
+// A tensor of a run in memory of the device.
+struct PlacedTensor {
+  int64_t id, alignment;
+  size_t bytes;
+  bool isResult;
+  CUdeviceptr address = 0;
+};
+
 // The memory of a run.
 struct RunMemory {
-  CUdeviceptr tensors[3] = {}; // by role
+  std::vector<PlacedTensor> tensors; // of a convolution by role
+  std::map<int64_t, float> numbers;
   CUdeviceptr workspace = 0;
   uint64_t workspaceBytes = 0;
 };

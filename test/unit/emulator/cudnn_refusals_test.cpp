@@ -92,7 +92,7 @@ TEST_CASE("cudnn: how attributes are set and read", "[cudnn]") {
   CHECK(cudnnBackendSetAttribute(tensor.handle, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 0, got.data()) == CUDNN_STATUS_BAD_PARAM);
   CHECK(cudnnBackendSetAttribute(tensor.handle, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, nullptr) == CUDNN_STATUS_BAD_PARAM);
   CHECK(set(CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, {1, 1}) == CUDNN_STATUS_BAD_PARAM);
-  CHECK(set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, {0}) == CUDNN_STATUS_BAD_PARAM);
+  CHECK(set(CUDNN_ATTR_TENSOR_VECTOR_COUNT, CUDNN_TYPE_INT64, {1}) == CUDNN_STATUS_BAD_PARAM);
   CHECK(set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, {CUDNN_DATA_HALF}) == CUDNN_STATUS_SUCCESS);
   CHECK(set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, {2}) == CUDNN_STATUS_SUCCESS);
   CHECK(set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, {2, 3, 4, 5}) == CUDNN_STATUS_SUCCESS);
@@ -122,7 +122,7 @@ TEST_CASE("cudnn: how attributes are set and read", "[cudnn]") {
   CHECK(cudnnBackendFinalize(nullptr) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
   CHECK(cudnnDestroy(nullptr) == CUDNN_STATUS_BAD_PARAM);
   cudnnBackendDescriptor_t none;
-  CHECK(cudnnBackendCreateDescriptor(CUDNN_BACKEND_POINTWISE_DESCRIPTOR, &none) == CUDNN_STATUS_NOT_SUPPORTED);
+  CHECK(cudnnBackendCreateDescriptor(CUDNN_BACKEND_RESAMPLE_DESCRIPTOR, &none) == CUDNN_STATUS_NOT_SUPPORTED);
   // An engine configuration is read into a new descriptor only.
   Call call = good();
   REQUIRE(call.prepare() == kTaken);

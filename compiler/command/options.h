@@ -27,11 +27,12 @@ struct Options {
   std::string model, job, mesh; // job and mesh may be empty
   int64_t batch = 0;            // instead of the job's global_batch; 0: not given
   std::string target = "cpu";
-  std::string gpuArch;       // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
-  std::string machine;       // file with the machine, instead of the job's; empty: none
-  std::string memory;        // of a device, "80GB"; empty: any
-  bool overlaps = true;      // overlap collectives with computation
-  double searchSeconds = 10; // after which mode AUTO takes the best that it found
+  std::string gpuArch;        // chips of the cuda target, "sm_80,sm_90"; empty: the default ones
+  std::string machine;        // file with the machine, instead of the job's; empty: none
+  std::string memory;         // of a device, "80GB"; empty: any
+  bool overlaps = true;       // overlap collectives with computation
+  bool joinsAttention = true; // find the attentions of the model, for calls of the library
+  double searchSeconds = 10;  // after which mode AUTO takes the best that it found
   Emit emit = Emit::Exe;
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;

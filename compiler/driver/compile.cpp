@@ -149,7 +149,7 @@ private:
     classLabels = findClassLabels(job, *module);
     PassManager passes(&context);
     pipelines::attachSettings(*module, job);
-    pipelines::addTrainPasses(passes, job, target->kind());
+    pipelines::addTrainPasses(passes, job, target->kind(), options.joinsAttention);
     if (failed(passes.run(*module))) {
       return failure();
     }

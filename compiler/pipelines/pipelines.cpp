@@ -66,12 +66,11 @@ void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createMixedPrecisionPass(options));
 }
 
-// Adds the attention ops where the target has kernels of them. What the job names stays in the program.
+// Adds the attention ops where the target has calls of them, or loses nothing without one. What the job names stays in the program.
 void addAttentionPass(OpPassManager &passes, const job::Job &job, exec::Target target) {
-  if (!exec::traitsOf(target).fusesAttention) {
-    return;
-  }
   train::RecognizeAttentionPassOptions options;
+  options.target = target;
+  options.onlyCalls = !exec::traitsOf(target).attention.expandsWell;
   for (const job::Rule &rule : job.rules()) {
     options.rules.push_back(rule.match());
     if (rule.in_size() + rule.out_size() > 0) {
@@ -196,10 +195,12 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 
 } // namespace
 
-void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target target) {
+void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target target, bool joinsAttention) {
   runPassAdders(PassPoint::Model, passes);
-  addPrecisionPass(passes, job);         // before the loss, which then has f32 results
-  addAttentionPass(passes, job, target); // when the types of its operands are known, before the gradients
+  addPrecisionPass(passes, job); // before the loss, which then has f32 results
+  if (joinsAttention) {
+    addAttentionPass(passes, job, target); // when the types of its operands are known, before the gradients
+  }
   passes.addPass(train::createApplySettingsPass());
   if (job.has_loss()) {
     passes.addPass(train::createLossPass(lossOptions(job)));

@@ -94,7 +94,8 @@ struct VariantList {
 VariantList listVariants(const job::Job &job, exec::Target target = exec::Target::Cpu);
 
 // From the imported model to a module of programs (@init and either @train_step and @eval_step or @forward) on global shapes.
-void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job, exec::Target target = exec::Target::Cpu);
+// `joinsAttention`: with ops for the attentions of the model.
+void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job, exec::Target target = exec::Target::Cpu, bool joinsAttention = true);
 
 // Attaches the job's rules about parameters, other than layouts, to the module, for addTrainPasses: in every mode.
 void attachSettings(mlir::ModuleOp module, const job::Job &job);

@@ -41,7 +41,7 @@ FailureOr<ModuleOp> JobForecaster::train(const job::Job &job) {
     PassManager passes(&context);
     passes.enableVerifier(false); // see forecast()
     pipelines::attachSettings(*copy, job);
-    pipelines::addTrainPasses(passes, job, input.target->kind());
+    pipelines::addTrainPasses(passes, job, input.target->kind(), options.joinsAttention);
     if (failed(passes.run(*copy))) {
       return failure();
     }

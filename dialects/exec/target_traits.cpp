@@ -4,6 +4,10 @@
 
 #include "dialects/exec/target_traits.h"
 
+#include <cstdint>
+
+using namespace mlir;
+
 namespace ashlar::exec {
 
 namespace {
@@ -19,7 +23,9 @@ const TargetTraits kCpu = {
     /*joinsReshaped=*/false,
     /*accumulates=*/true,
     kOwnActivations,
-    /*fusesAttention=*/true,
+    /*attention=*/
+    {/*takesF32=*/true, /*takesBf16=*/true, /*takesF16=*/false, /*masks=*/AttentionMasks::All, /*shiftsDiagonal=*/true, /*leastKeys=*/1,
+     /*widthMultiple=*/1, /*mostWidth=*/INT64_MAX, /*expandsWell=*/true},
     /*convolvesNarrow=*/false,
     /*weightsLast=*/false,
     /*padsEvenly=*/false,
@@ -48,7 +54,10 @@ const TargetTraits kCuda = {
     /*joinsReshaped=*/true,
     /*accumulates=*/false,
     kCublasLtActivations,
-    /*fusesAttention=*/false,
+    /*attention=*/ // the common part of what cuDNN takes on all chips from sm_80 on
+    {/*takesF32=*/false, /*takesBf16=*/true, /*takesF16=*/true, /*masks=*/AttentionMasks::LikeOperands, /*shiftsDiagonal=*/false,
+     /*leastKeys=*/2,
+     /*widthMultiple=*/8, /*mostWidth=*/128, /*expandsWell=*/false},
     /*convolvesNarrow=*/true,
     /*weightsLast=*/true,
     /*padsEvenly=*/true,
@@ -79,6 +88,38 @@ const TargetTraits &traitsOf(Target target) {
     return kCuda;
   }
   llvm_unreachable("unknown target");
+}
+
+namespace {
+
+bool takesMask(const AttentionTraits &traits, RankedTensorType mask, Type operands, int64_t keys) {
+  constexpr int64_t kKeysMultiple = 8;
+  Type element = mask.getElementType();
+  switch (traits.masks) {
+  case AttentionMasks::All:
+    return element.isF32() || element.isBF16() || element.isInteger(1);
+  case AttentionMasks::LikeOperands:
+    return element == operands && mask.getShape().back() == keys && keys % kKeysMultiple == 0;
+  }
+  llvm_unreachable("unknown masks");
+}
+
+} // namespace
+
+bool takesAttention(Target target, RankedTensorType query, RankedTensorType key, RankedTensorType value, RankedTensorType mask,
+                    std::optional<int64_t> diagonal) {
+  const AttentionTraits &traits = traitsOf(target).attention;
+  Type element = query.getElementType();
+  const bool takesType =
+      (element.isF32() && traits.takesF32) || (element.isBF16() && traits.takesBf16) || (element.isF16() && traits.takesF16);
+  if (!takesType || key.getElementType() != element || value.getElementType() != element) {
+    return false;
+  }
+  const int64_t rows = query.getShape().end()[-2], keys = key.getShape().end()[-2];
+  const bool takesCausal = !diagonal || traits.shiftsDiagonal || (*diagonal == 0 && rows == keys);
+  const bool takesWidths = llvm::all_of(ArrayRef{query.getShape().back(), value.getShape().back()},
+                                        [&](int64_t width) { return width % traits.widthMultiple == 0 && width <= traits.mostWidth; });
+  return takesCausal && takesWidths && keys >= traits.leastKeys && (!mask || takesMask(traits, mask, element, keys));
 }
 
 } // namespace ashlar::exec

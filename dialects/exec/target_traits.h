@@ -8,7 +8,22 @@
 
 #include "dialects/exec/exec.h"
 
+#include <optional>
+
 namespace ashlar::exec {
+
+// Masks of attention besides causal ones: floats and bools; or floats of the operands' type for all rows and for a multiple of 8 keys.
+enum class AttentionMasks { All, LikeOperands };
+
+// What the library's attention takes, of operands and a result of one type.
+struct AttentionTraits {
+  bool takesF32, takesBf16, takesF16;
+  AttentionMasks masks;
+  bool shiftsDiagonal; // a causal one has any diagonal and any numbers of rows and keys; else as many, from the first ones on
+  int64_t leastKeys;
+  int64_t widthMultiple, mostWidth; // of queries and values
+  bool expandsWell;                 // written out again, the op costs no more than the products and the softmax that it was made of
+};
 
 struct TargetTraits {
   // Of the library's matrix products.
@@ -20,8 +35,7 @@ struct TargetTraits {
   bool accumulates;                     // a product is added to a tensor of f32 in the tensor's place
   llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
 
-  // Of attention.
-  bool fusesAttention; // lowering calls kernels of nn.attention and its relatives; else they are expanded, and a model keeps its products
+  AttentionTraits attention; // other attentions are expanded
 
   // Of the library's convolutions, which have their channels last.
   bool convolvesNarrow;   // bf16 and f16 as they are, added up in f32, where the result is of their type
@@ -53,6 +67,11 @@ struct TargetTraits {
 };
 
 const TargetTraits &traitsOf(Target target);
+
+// Whether a target has a library call for an attention with operands of these types. `mask`: null without one; lowering repeats it for all
+// rows where the library asks for them. `diagonal`: of a causal one.
+bool takesAttention(Target target, mlir::RankedTensorType query, mlir::RankedTensorType key, mlir::RankedTensorType value,
+                    mlir::RankedTensorType mask, std::optional<int64_t> diagonal);
 
 } // namespace ashlar::exec
 

@@ -5,6 +5,8 @@
 #ifndef ASHLAR_PASSES_TRAIN_PASSES_H
 #define ASHLAR_PASSES_TRAIN_PASSES_H
 
+#include "dialects/exec/exec.h"
+
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

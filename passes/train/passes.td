@@ -5,6 +5,7 @@
 #ifndef ASHLAR_PASSES_TRAIN_PASSES_TD
 #define ASHLAR_PASSES_TRAIN_PASSES_TD
 
+include "dialects/exec/target_option.td"
 include "mlir/Pass/PassBase.td"
 
 def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
@@ -39,7 +40,8 @@ def RecognizeAttentionPass : Pass<"ashlar-recognize-attention", "::mlir::ModuleO
   let description = [{
     An attention is a product of queries and keys, a softmax over the keys, and a product with the values, with a scale and masks in between
     (docs/attention.md lists the forms, and why one is left as it is). Its scores and weights are then no values of the program any more. The
-    result keeps the name and path of the last product. An attention stays where a rule of the user would match nothing without it.
+    result keeps the name and path of the last product. An attention stays where a rule of the user would match nothing without it, and,
+    with only-calls, where lowering would write it out again.
 
         %s = nn.matmul %q, %k transpose_b : tensor<4x8x16xf32>, tensor<4x8x16xf32> -> tensor<4x8x8xf32>
         %t = nn.mul %s, %quarter : tensor<4x8x8xf32>
@@ -55,6 +57,8 @@ def RecognizeAttentionPass : Pass<"ashlar-recognize-attention", "::mlir::ModuleO
   let options = [
     ListOption<"rules", "rules", "std::string", "the globs of rules about tensors, ops and modules">,
     ListOption<"countedRules", "counted-rules", "std::string", "the globs of rules that count slices of the operands of ops">,
+    Option<"onlyCalls", "only-calls", "bool", "false", "leave an attention that the library of the target does not take">,
+    TargetOption<"the target of only-calls">,
   ];
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
 }

@@ -7,6 +7,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/names.h"
@@ -261,13 +262,16 @@ DenseSet<Value> findTrained(func::FuncOp function) {
 // Puts the attention ops into a function.
 class Rewriter {
 public:
+  // `callsOf`: a target whose library has to take them; none: it may write them out again.
+  explicit Rewriter(std::optional<exec::Target> callsOf) : callsOf(callsOf) {}
+
   // The operands of the ops besides query, key and value.
   struct Form {
     std::optional<int64_t> diagonal; // of a causal one
     Value mask;
   };
 
-  // Rewrites one attention; leaves it where its masks are none of the ops'.
+  // Rewrites one attention; leaves it where its masks are none of the ops', and where no library takes it.
   void rewrite(const Attention &found) {
     nn::MatMulOp last = found.last;
     ImplicitLocOpBuilder b(last.getLoc(), last);
@@ -277,6 +281,11 @@ public:
     }
     Type element = typeOf(found.value).getElementType();
     Value query = as(b, element, found.query), key = as(b, element, found.isKeyTransposed ? swapLast(b, found.key) : found.key);
+    RankedTensorType mask = form->mask ? typeOf(form->mask) : RankedTensorType();
+    if (callsOf && (last.getType().getElementType() != element ||
+                    !exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(found.value), mask, form->diagonal))) {
+      return;
+    }
     llvm::APFloat scale(found.scale);
     const bool isCausal = form->diagonal.has_value();
     const int64_t diagonal = form->diagonal.value_or(0);
@@ -343,6 +352,7 @@ private:
     return nn::SelectOp::create(b, type, small, mask.isInverted ? hidden : shown, mask.isInverted ? shown : hidden);
   }
 
+  std::optional<exec::Target> callsOf;
   CausalMasks causals;
 };
 
@@ -425,7 +435,7 @@ struct RecognizeAttentionPass : public impl::RecognizeAttentionPassBase<Recogniz
       }
     }
     InnerNames names(getOperation(), attentions);
-    Rewriter rewriter;
+    Rewriter rewriter(onlyCalls ? std::optional(target.getValue()) : std::nullopt);
     for (const Attention &attention : attentions) {
       if (!isNamed(names, attention)) {
         rewriter.rewrite(attention);

@@ -31,6 +31,7 @@ void addCommonOptions(CLI::App &app, ashlar::driver::Options &options) {
       ->capture_default_str()
       ->check(ashlar::rt::checkSeconds)
       ->type_name("S");
+  app.add_flag("!--no-attention", options.joinsAttention, "leave attention as products and a softmax (docs/attention.md)");
   app.add_flag("!--no-overlap", options.overlaps, "do not overlap collectives with computation (docs/overlap.md)");
   app.add_option("--load-plugin", options.plugins, "add the ops and passes of a shared library (docs/plugins.md); may be repeated")
       ->type_name("F.so")

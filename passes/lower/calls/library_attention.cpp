@@ -10,6 +10,7 @@
 #include "runtime/abi/memory_sizes.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 
 #include <array>
@@ -54,20 +55,14 @@ std::optional<std::array<int64_t, 4>> stridesOf(RankedTensorType mask, RankedTen
   return std::array<int64_t, 4>{ofBatch, stride(2), stride(1), stride(0)};
 }
 
-// Whether the library takes tensors of these types: all but the mask of one type, and log-sum-exps of f32.
-bool takes(TypeRange tensors, Value logSum, Value mask, exec::Target target) {
-  Type element = cast<RankedTensorType>(tensors.front()).getElementType();
-  const bool areAlike = llvm::all_of(tensors, [&](Type type) { return cast<RankedTensorType>(type).getElementType() == element; });
-  if (!exec::traitsOf(target).fusesAttention || !areAlike || !(element.isF32() || element.isBF16()) ||
-      !typeOf(logSum).getElementType().isF32()) {
-    return false;
-  }
-  if (!mask) {
-    return true;
-  }
-  Type ofMask = typeOf(mask).getElementType();
-  const bool isKnown = ofMask.isF32() || ofMask.isBF16() || ofMask.isInteger(1);
-  return isKnown && stridesOf(typeOf(mask), cast<RankedTensorType>(tensors.front()));
+// Whether the library takes an op; `others`: tensors besides query, key and value that have to be of their type.
+template <typename Op> bool takesOp(Op op, TypeRange others, exec::Target target) {
+  RankedTensorType query = typeOf(op.getQuery()), mask = op.getMask() ? typeOf(op.getMask()) : RankedTensorType();
+  const bool areAlike =
+      llvm::all_of(others, [&](Type type) { return cast<RankedTensorType>(type).getElementType() == query.getElementType(); });
+  std::optional<int64_t> diagonal = op.getCausal() ? std::optional(static_cast<int64_t>(op.getDiagonal())) : std::nullopt;
+  return areAlike && typeOf(op.getLogSum()).getElementType().isF32() && (!mask || stridesOf(mask, query)) &&
+         exec::takesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), mask, diagonal);
 }
 
 // Whether two ops have the same scores.
@@ -77,14 +72,12 @@ bool haveSameScores(nn::AttentionLogSumOp a, nn::AttentionOp b) {
 }
 
 bool takes(nn::AttentionOp op, exec::Target target) {
-  Type tensors[] = {op.getQuery().getType(), op.getKey().getType(), op.getValue().getType(), op.getType()};
-  return takes(tensors, op.getLogSum(), op.getMask(), target);
+  return takesOp(op, TypeRange(op->getResultTypes()), target);
 }
 
 bool takes(nn::AttentionGradientOp op, exec::Target target) {
-  Type tensors[] = {op.getQuery().getType(), op.getKey().getType(),      op.getValue().getType(),
-                    op.getOut().getType(),   op.getGradient().getType(), op.getType()};
-  return takes(tensors, op.getLogSum(), op.getMask(), target);
+  Type others[] = {op.getOut().getType(), op.getGradient().getType(), op.getType()};
+  return takesOp(op, others, target);
 }
 
 // Makes a call of ops that read nothing but what is outside, where the last one stands; all their results are the call's.
@@ -148,14 +141,58 @@ void joinGradients(ArrayRef<nn::AttentionGradientOp> parts, exec::Target target)
   joinOps(all);
 }
 
+// Repeats masks along the rows for a library that reads all of them, once for all ops of a mask.
+void repeatMasks(func::FuncOp function, exec::Target target) {
+  if (exec::traitsOf(target).attention.masks == exec::AttentionMasks::All) {
+    return;
+  }
+  llvm::DenseMap<std::pair<Value, int64_t>, Value> repeated;
+  auto repeat = [&](auto op) {
+    Value mask = op.getMask();
+    const int64_t rows = shapeOf(op.getQuery()).end()[-2];
+    if (!mask || rows == 1 || shapeOf(mask).end()[-2] != 1) {
+      return;
+    }
+    Value &whole = repeated[{mask, rows}];
+    if (!whole) {
+      OpBuilder builder(function.getContext());
+      builder.setInsertionPointAfterValue(mask);
+      SmallVector<int64_t> shape(shapeOf(mask)), dense(shape), dims;
+      for (int64_t d = 0; d < static_cast<int64_t>(shape.size()); ++d) {
+        if (d != static_cast<int64_t>(shape.size()) - 2) {
+          dims.push_back(d);
+        }
+      }
+      dense.erase(dense.end() - 2);
+      shape.end()[-2] = rows;
+      Value flat = nn::ReshapeOp::create(builder, op.getLoc(), typeOf(mask).clone(dense), mask);
+      whole = nn::BroadcastOp::create(builder, op.getLoc(), typeOf(mask).clone(shape), flat, dims);
+    }
+    op.getMaskMutable().assign(whole);
+  };
+  function.walk([&](nn::AttentionOp op) {
+    auto logSum = op.getLogSum().getDefiningOp<nn::AttentionLogSumOp>();
+    if (takes(op, target) && logSum && haveSameScores(logSum, op)) {
+      repeat(logSum);
+      repeat(op);
+    }
+  });
+  function.walk([&](nn::AttentionGradientOp op) {
+    if (takes(op, target)) {
+      repeat(op);
+    }
+  });
+}
+
 uint32_t dtypeOf(exec::BufferAttr buffer) {
   Type element = buffer.getType().getElementType();
-  return element.isF32() ? ASHLAR_RT_F32 : element.isBF16() ? ASHLAR_RT_BF16 : ASHLAR_RT_BOOL;
+  return element.isF32() ? ASHLAR_RT_F32 : element.isBF16() ? ASHLAR_RT_BF16 : element.isF16() ? ASHLAR_RT_F16 : ASHLAR_RT_BOOL;
 }
 
 } // namespace
 
 void joinAttention(func::FuncOp function, exec::Target target) {
+  repeatMasks(function, target);
   SmallVector<nn::AttentionOp> attentions;
   function.walk([&](nn::AttentionOp op) { attentions.push_back(op); });
   llvm::for_each(attentions, [&](nn::AttentionOp op) { joinLogSum(op, target); });
@@ -174,6 +211,10 @@ void joinAttention(func::FuncOp function, exec::Target target) {
   llvm::for_each(gradients, [&](const auto &parts) { joinGradients(parts, target); });
 }
 
+uint64_t attentionWorkspace(const ashlar_rt_attention_desc &desc, exec::Target target) {
+  return exec::traitsOf(target).fixedWorkspace ? rt::deviceAttentionMemory(desc).bytes : rt::attentionWorkspaceBytes(desc);
+}
+
 uint64_t attentionWorkspace(Operation *op, exec::Target target) {
   auto bytesOf = [&](auto typed, uint32_t kind) {
     if (!takes(typed, target)) {
@@ -182,11 +223,13 @@ uint64_t attentionWorkspace(Operation *op, exec::Target target) {
     const Sizes sizes = sizesOf(typeOf(typed.getQuery()), typeOf(typed.getKey()), typeOf(typed.getValue()));
     ashlar_rt_attention_desc desc = {};
     desc.kind = kind;
+    desc.batch = sizes.batch;
+    desc.heads = desc.key_heads = sizes.heads;
     desc.rows = sizes.rows;
     desc.keys = sizes.keys;
     desc.width = sizes.width;
     desc.value_width = sizes.columns;
-    return rt::attentionWorkspaceBytes(desc);
+    return attentionWorkspace(desc, target);
   };
   if (auto forward = dyn_cast<nn::AttentionOp>(op)) {
     return bytesOf(forward, ASHLAR_RT_ATTENTION_FORWARD);

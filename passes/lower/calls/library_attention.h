@@ -22,7 +22,10 @@ namespace ashlar::lower {
 //   ==>  %l, %y = exec.fusion attention(%q, %k, %v) { both; exec.yield both }
 void joinAttention(mlir::func::FuncOp function, exec::Target target);
 
-// Returns the bytes that each thread needs for the call that an op becomes; 0 where it becomes none.
+// Returns the bytes that a call needs: for each thread, or of the device where its workspace has a fixed place.
+uint64_t attentionWorkspace(const ashlar_rt_attention_desc &desc, exec::Target target);
+
+// Returns the same for the call that an op becomes; 0 where it becomes none.
 uint64_t attentionWorkspace(mlir::Operation *op, exec::Target target);
 
 // Builds the call that a fusion of kind attention becomes. Fails, with an error, where its body is not one of these.

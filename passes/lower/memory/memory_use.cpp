@@ -135,7 +135,7 @@ private:
     variant.getBody().walk([&](exec::ConvOp conv) {
       most = std::max(most, traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(describeConvolution(conv)));
     });
-    variant.getBody().walk([&](exec::AttentionOp op) { most = std::max(most, rt::attentionWorkspaceBytes(describeAttention(op))); });
+    variant.getBody().walk([&](exec::AttentionOp op) { most = std::max(most, attentionWorkspace(describeAttention(op), facts.target)); });
     return most;
   }
 

@@ -2,11 +2,11 @@
 // RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-expand-ops{target=cuda}))' | FileCheck %s --check-prefix=CUDA
 // RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-expand-ops,ashlar-order-ops,ashlar-fuse),ashlar-plan-memory)' | FileCheck %s --check-prefix=EXEC
 
-// CUDA-NOT: exec.fusion
-
 // An attention and its log-sum-exp are one call, and its three gradients are another one; the last two dims before rows are heads and, with
-// all before them, the batch.
+// all before them, the batch. On cuda, not of f32.
 // CHECK-LABEL: @trained
+// CUDA-LABEL: @trained
+// CUDA-NOT: exec.fusion
 // CHECK: %[[F:.*]]:2 = exec.fusion attention(%arg0, %arg1, %arg2)
 // CHECK: %[[L:.*]] = nn.attention_log_sum {{.*}} scale = 5.000000e-01 causal
 // CHECK: %[[Y:.*]] = nn.attention {{.*}} scale = 5.000000e-01 causal
@@ -32,6 +32,8 @@ func.func @trained(%q: tensor<2x2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x2x3x
 
 // A model alone: the log-sum-exp has no reader. The mask of bools is repeated along batch and rows.
 // CHECK-LABEL: @masked
+// CUDA-LABEL: @masked
+// CUDA-NOT: exec.fusion
 // CHECK: exec.fusion attention(%arg0, %arg1, %arg3, %arg2)
 // EXEC-LABEL: exec.program @masked
 // EXEC: exec.attention [{{.*}}memref<1x3x1x16xi1>>, {{.*}}] batch 2 heads 3 rows 16 keys 16 width 8 columns 8 scale 1.000000e+00 mask [0, 16, 0, 1]
@@ -45,6 +47,8 @@ func.func @masked(%q: tensor<2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x3x16x8x
 
 // Two batch dims, of which the mask has one: the library has one batch dim. It is expanded, and its scores are a product.
 // CHECK-LABEL: @half_of_batch
+// CUDA-LABEL: @half_of_batch
+// CUDA-NOT: exec.fusion
 // CHECK-NOT: exec.fusion
 // CHECK: nn.matmul
 func.func @half_of_batch(%q: tensor<2x2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x2x3x16x8xf32> {nn.name = "k"}, %v: tensor<2x2x3x16x8xf32> {nn.name = "v"}, %m: tensor<2x1x3x16x16xf32> {nn.name = "m"}) -> (tensor<2x2x3x16x8xf32> {nn.name = "out0"}) {
@@ -57,6 +61,8 @@ func.func @half_of_batch(%q: tensor<2x2x3x16x8xf32> {nn.name = "q"}, %k: tensor<
 
 // Nor of f64.
 // CHECK-LABEL: @doubles
+// CUDA-LABEL: @doubles
+// CUDA-NOT: exec.fusion
 // CHECK-NOT: exec.fusion
 func.func @doubles(%q: tensor<4x16x8xf64> {nn.name = "q"}, %k: tensor<4x16x8xf64> {nn.name = "k"}, %v: tensor<4x16x8xf64> {nn.name = "v"}) -> (tensor<4x16x8xf64> {nn.name = "out0"}) {
   %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<4x16x8xf64>, tensor<4x16x8xf64>) -> tensor<4x16xf64>
@@ -68,6 +74,8 @@ func.func @doubles(%q: tensor<4x16x8xf64> {nn.name = "q"}, %k: tensor<4x16x8xf64
 
 // The log-sum-exp of other scores is an operand like any other.
 // CHECK-LABEL: @other_scores
+// CUDA-LABEL: @other_scores
+// CUDA-NOT: exec.fusion
 // CHECK-NOT: exec.fusion
 func.func @other_scores(%q: tensor<2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x3x16x8xf32> {nn.name = "k"}, %v: tensor<2x3x16x8xf32> {nn.name = "v"}) -> (tensor<2x3x16x8xf32> {nn.name = "out0"}) {
   %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>) -> tensor<2x3x16xf32>
@@ -77,8 +85,10 @@ func.func @other_scores(%q: tensor<2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x3
 
 // -----
 
-// A matrix each, in bf16.
+// A matrix each, in bf16. On cuda, not with another diagonal.
 // CHECK-LABEL: @matrices
+// CUDA-LABEL: @matrices
+// CUDA-NOT: exec.fusion
 // CHECK: exec.fusion attention
 // EXEC-LABEL: exec.program @matrices
 // EXEC: exec.attention [{{.*}}memref<16x8xbf16>>, {{.*}}memref<16xf32>>] batch 1 heads 1 rows 16 keys 16 width 8 columns 8 scale 1.000000e+00 causal diagonal 3
@@ -86,4 +96,96 @@ func.func @matrices(%q: tensor<16x8xbf16> {nn.name = "q"}, %k: tensor<16x8xbf16>
   %l = nn.attention_log_sum %q, %k scale = 1.0 causal diagonal = 3 : (tensor<16x8xbf16>, tensor<16x8xbf16>) -> tensor<16xf32>
   %y = nn.attention %q, %k, %v, %l scale = 1.0 causal diagonal = 3 : (tensor<16x8xbf16>, tensor<16x8xbf16>, tensor<16x8xbf16>, tensor<16xf32>) -> tensor<16x8xbf16>
   return %y : tensor<16x8xbf16>
+}
+
+// -----
+
+// In bf16, each target has a call of an attention and one of its gradients.
+// CHECK-LABEL: @narrow
+// CHECK-COUNT-2: exec.fusion attention(
+// CUDA-LABEL: @narrow
+// CUDA: %[[F:.*]]:2 = exec.fusion attention(%arg0, %arg1, %arg2)
+// CUDA: nn.attention {{.*}} scale = 5.000000e-01 causal
+// CUDA: exec.fusion attention(%arg0, %arg1, %arg2, %[[F]]#0, %[[F]]#1, %arg3)
+// CUDA: nn.attention_gradient value
+func.func @narrow(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x16x8xbf16> {nn.name = "k"}, %v: tensor<2x3x16x24xbf16> {nn.name = "v"}, %g: tensor<2x3x16x24xbf16> {nn.name = "g"}) -> (tensor<2x3x16x24xbf16> {nn.name = "out0"}, tensor<2x3x16x8xbf16> {nn.name = "out1"}, tensor<2x3x16x8xbf16> {nn.name = "out2"}, tensor<2x3x16x24xbf16> {nn.name = "out3"}) {
+  %l = nn.attention_log_sum %q, %k scale = 0.5 causal : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l scale = 0.5 causal : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x24xbf16>, tensor<2x3x16xf32>) -> tensor<2x3x16x24xbf16>
+  %dq = nn.attention_gradient query %q, %k, %v, %l, %y, %g scale = 0.5 causal : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x24xbf16>, tensor<2x3x16xf32>, tensor<2x3x16x24xbf16>, tensor<2x3x16x24xbf16>) -> tensor<2x3x16x8xbf16>
+  %dk = nn.attention_gradient key %q, %k, %v, %l, %y, %g scale = 0.5 causal : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x24xbf16>, tensor<2x3x16xf32>, tensor<2x3x16x24xbf16>, tensor<2x3x16x24xbf16>) -> tensor<2x3x16x8xbf16>
+  %dv = nn.attention_gradient value %q, %k, %v, %l, %y, %g scale = 0.5 causal : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x24xbf16>, tensor<2x3x16xf32>, tensor<2x3x16x24xbf16>, tensor<2x3x16x24xbf16>) -> tensor<2x3x16x24xbf16>
+  return %y, %dq, %dk, %dv : tensor<2x3x16x24xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x24xbf16>
+}
+
+// -----
+
+// F16, without a mask and with more keys than rows: cuda alone.
+// CHECK-LABEL: @half
+// CHECK-NOT: exec.fusion
+// CUDA-LABEL: @half
+// CUDA: exec.fusion attention(
+func.func @half(%q: tensor<2x3x16x8xf16> {nn.name = "q"}, %k: tensor<2x3x20x8xf16> {nn.name = "k"}, %v: tensor<2x3x20x8xf16> {nn.name = "v"}) -> (tensor<2x3x16x8xf16> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<2x3x16x8xf16>, tensor<2x3x20x8xf16>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<2x3x16x8xf16>, tensor<2x3x20x8xf16>, tensor<2x3x20x8xf16>, tensor<2x3x16xf32>) -> tensor<2x3x16x8xf16>
+  return %y : tensor<2x3x16x8xf16>
+}
+
+// -----
+
+// Widths that are no multiple of 8 are expanded on cuda.
+// CHECK-LABEL: @odd_width
+// CHECK: exec.fusion attention(
+// CUDA-LABEL: @odd_width
+// CUDA-NOT: exec.fusion
+func.func @odd_width(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x16x8xbf16> {nn.name = "k"}, %v: tensor<2x3x16x12xbf16> {nn.name = "v"}) -> (tensor<2x3x16x12xbf16> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x12xbf16>, tensor<2x3x16xf32>) -> tensor<2x3x16x12xbf16>
+  return %y : tensor<2x3x16x12xbf16>
+}
+
+// -----
+
+// On cuda, a mask of the operands' type is repeated for all rows, once for both calls.
+// CUDA-LABEL: @narrow_mask
+// CUDA: %[[M:.*]] = nn.broadcast {{.*}} -> tensor<2x1x16x16xbf16>
+// CUDA: %[[F:.*]]:2 = exec.fusion attention(%arg0, %arg1, %[[M]], %arg2)
+// CUDA-NOT: nn.broadcast
+// CUDA: exec.fusion attention(%arg0, %arg1, %arg2, %[[F]]#0, %[[F]]#1, %arg4, %[[M]])
+func.func @narrow_mask(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x16x8xbf16> {nn.name = "k"}, %v: tensor<2x3x16x8xbf16> {nn.name = "v"}, %m: tensor<2x1x1x16xbf16> {nn.name = "m"}, %g: tensor<2x3x16x8xbf16> {nn.name = "g"}) -> (tensor<2x3x16x8xbf16> {nn.name = "out0"}, tensor<2x3x16x8xbf16> {nn.name = "out1"}) {
+  %l = nn.attention_log_sum %q, %k mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x1x1x16xbf16>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16xf32>, tensor<2x1x1x16xbf16>) -> tensor<2x3x16x8xbf16>
+  %dq = nn.attention_gradient query %q, %k, %v, %l, %y, %g mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16xf32>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x1x1x16xbf16>) -> tensor<2x3x16x8xbf16>
+  return %y, %dq : tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>
+}
+
+// -----
+
+// A mask of another type is not taken there, nor one for a number of keys that is no multiple of 8.
+// CUDA-LABEL: @wide_mask
+// CUDA-NOT: exec.fusion
+func.func @wide_mask(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x16x8xbf16> {nn.name = "k"}, %v: tensor<2x3x16x8xbf16> {nn.name = "v"}, %m: tensor<2x1x1x16xf32> {nn.name = "m"}) -> (tensor<2x3x16x8xbf16> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %k mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x1x1x16xf32>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16xf32>, tensor<2x1x1x16xf32>) -> tensor<2x3x16x8xbf16>
+  return %y : tensor<2x3x16x8xbf16>
+}
+
+// -----
+
+// CUDA-LABEL: @mask_of_12_keys
+// CUDA-NOT: exec.fusion
+func.func @mask_of_12_keys(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x12x8xbf16> {nn.name = "k"}, %v: tensor<2x3x12x8xbf16> {nn.name = "v"}, %m: tensor<2x3x16x12xbf16> {nn.name = "m"}) -> (tensor<2x3x16x8xbf16> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %k mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x12x8xbf16>, tensor<2x3x16x12xbf16>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x12x8xbf16>, tensor<2x3x12x8xbf16>, tensor<2x3x16xf32>, tensor<2x3x16x12xbf16>) -> tensor<2x3x16x8xbf16>
+  return %y : tensor<2x3x16x8xbf16>
+}
+
+// -----
+
+// One key is written out on cuda.
+// CUDA-LABEL: @one_key
+// CUDA-NOT: exec.fusion
+func.func @one_key(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x1x8xbf16> {nn.name = "k"}, %v: tensor<2x3x1x8xbf16> {nn.name = "v"}) -> (tensor<2x3x16x8xbf16> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x1x8xbf16>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x1x8xbf16>, tensor<2x3x1x8xbf16>, tensor<2x3x16xf32>) -> tensor<2x3x16x8xbf16>
+  return %y : tensor<2x3x16x8xbf16>
 }

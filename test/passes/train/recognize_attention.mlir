@@ -1,6 +1,7 @@
 // RUN: ashlar-opt %s -split-input-file -ashlar-recognize-attention | FileCheck %s
 // RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=rules=layer*.scores,other" | FileCheck %s --check-prefix=NAMED
 // RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=counted-rules=layer*.mix" | FileCheck %s --check-prefix=COUNTED
+// RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=only-calls target=cuda" | FileCheck %s --check-prefix=CALLS
 
 // A scale, and nothing else. The result keeps name and path of the last product; a rule on the scores keeps them, and so does one that counts
 // slices of the operands of the last product.
@@ -13,6 +14,8 @@
 // NAMED: nn.softmax
 // COUNTED-LABEL: @plain
 // COUNTED: nn.softmax
+// CALLS-LABEL: @plain
+// CALLS: nn.softmax
 
 module @plain {
 func.func @forward(%q: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> {
@@ -47,6 +50,8 @@ func.func @forward(%q: tensor<4x8xf32> {nn.name = "layer.q.scores"}, %k: tensor<
 // key is a transpose of more than the last dims.
 
 // CHECK-LABEL: @narrow
+// CALLS-LABEL: @narrow
+// CALLS: nn.attention %
 // CHECK-DAG: %[[K:.*]] = nn.transpose %arg1 [0, 2, 1, 3] : tensor<1x4x2x8xbf16> -> tensor<1x2x4x8xbf16>
 // CHECK-DAG: %[[Q:.*]] = nn.cast %arg0 : tensor<1x2x4x8xf32> -> tensor<1x2x4x8xbf16>
 // CHECK: nn.attention_log_sum %[[Q]], %[[K]] scale = 0.3{{[0-9]*}} causal : (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>) -> tensor<1x2x4xf32>

@@ -268,8 +268,7 @@ TEST_CASE("gemm: products are added to what their results hold", "[kernels][gemm
   desc.addend = ASHLAR_RT_ADDEND_OUT;
   desc.narrow = ASHLAR_RT_BF16;
   desc.narrow_out = 1;
-  CHECK(Gemm::prepare(desc, 1, gemm).message() ==
-        "matrix product that is added to a result of type 7, which has to be f32");
+  CHECK(Gemm::prepare(desc, 1, gemm).message() == "matrix product that is added to a result of type 7, which has to be f32");
 }
 
 TEST_CASE("gemm: activations are exact enough over the whole range", "[kernels][gemm]") {

@@ -57,5 +57,14 @@ expect_first 42
 probe 1 "14 right, 28 refused, 14 wrong" ASHLAR_EMULATOR_CUDNN_ENGINES=3 ASHLAR_CUDNN_RELAX=tf32 -- $conv
 expect_lines 14 '^wrong   .* f32     : number .*; engine 1: TENSOR_CORE'
 
+# Attention of four shapes in two types, forward and backward; the engine that is left for gradients adds up in any order.
+attention="$tools/bench_cuda_attention --probe --small"
+probe 0 "16 right, 0 refused, 0 wrong" -- $attention
+expect_lines 16 '^right   .*: [0-9.]+ us, [0-9.]+ TFLOP/s, error 0\.[0-9]+ of its bound; engine 5: TENSOR_CORE( DOWN_CONVERT_INPUTS)?; CUDNN_STATUS_SUCCESS, 1048576 bytes of workspace$'
+expect_lines 8 'DOWN_CONVERT_INPUTS'
+probe 0 "0 right, 8 refused, 0 wrong" ASHLAR_EMULATOR_CUDNN_ENGINES=3 -- $attention
+expect_lines 8 '^refused .* has no engine for an attention of .*; 2 proposed: \(engine 0'
+expect_first 8
+
 LD_LIBRARY_PATH=$emulator ASHLAR_EMULATOR_DEVICES=0 $matmul > probe.log && fail "a probe without a device succeeds"
 grep -q '^not run: ' probe.log || fail "a probe does not say that there is no device"

@@ -26,7 +26,7 @@ JOBS = ROOT / "docs/jobs"
 LIMIT_MIB = 40
 # Programs are alike but for their kernels: with a window of many of them, each but the first is small.
 WINDOW = 64 << 20
-TOOLS = ("ashlar_conformance", "bench_cuda_conv", "bench_cuda_matmul", "compare_npy")
+TOOLS = ("ashlar_conformance", "bench_cuda_attention", "bench_cuda_conv", "bench_cuda_matmul", "compare_npy")
 RUNNER = ("attempt.py", "background.py", "checks.py", "figures.py", "libraries.py", "parts.py", "processes.py", "results.py", "run.py", "torch_peers.py")
 MLP_INIT = 'init { match: "*.bias" fill: 0 }\ninit { match: "*" kaiming_uniform {} }\n'
 BF16 = "precision: BF16_MIXED\n"
@@ -123,6 +123,7 @@ def trains(packer, small):
     packer.run(sys.executable, ROOT / "test/e2e/write_tokens.py", packer.pack / "data/transformer", 50, 16)
     packer.zoo("transformer", "transformer", "--seed", 2)
     packer.train("transformer", "transformer", 1e-3, jobs["transformer_tensor_parallel"], mesh="dp=1,tp=2", data="data/transformer")
+    packer.train("transformer_bf16", "transformer", 3e-2, jobs["transformer_tensor_parallel"] + BF16, mesh="dp=1,tp=2", data="data/transformer")
 
 
 def kernels(packer, small):

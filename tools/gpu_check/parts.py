@@ -92,7 +92,7 @@ def make_parts(folder, manifest):
                for entry in manifest["kernels"]]
     return [
         *(Part(f"probe.{what}", "probe", PROBE_S, partial(checks.probe, name=program), program=program)
-          for what, program in (("products", "bench_cuda_matmul"), ("convolutions", "bench_cuda_conv"))),
+          for what, program in (("products", "bench_cuda_matmul"), ("convolutions", "bench_cuda_conv"), ("attention", "bench_cuda_attention"))),
         *train_parts(manifest), *forwards,
         *(Part(f"conformance.{ranks}", "check", limit, checks.conformance, ranks, together=ranks == 1, program="ashlar_conformance")
           for ranks, limit in ((1, ONE_RANK_S), (2, TWO_RANKS_S))),

@@ -17,10 +17,11 @@
 // CHECK: nn.slice {{.*}} [0, 0, 0] to [4, 4, 32] by [1, 1, 1] : tensor<16x4x32xi64>
 // CHECK: %[[D0:.*]] = nn.matmul {{.*}} transpose_a : tensor<16x8xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
 // CHECK: nn.matmul {{.*}} transpose_b : tensor<16x32xf32>, tensor<8x32xf32> -> tensor<16x8xf32>
-// CHECK: nn.slice %arg0 [16, 0] to [32, 8] by [1, 1]
+// CHECK: %[[X1:.*]] = dist.after %arg0, %[[D0]]
+// CHECK: nn.slice %[[X1]] [16, 0] to [32, 8] by [1, 1]
 // CHECK: %[[D1:.*]] = nn.matmul {{.*}} transpose_a
 // CHECK: nn.add %[[D0]], %[[D1]] : tensor<8x32xf32>
-// CHECK: nn.slice %arg0 [48, 0] to [64, 8] by [1, 1]
+// CHECK: nn.slice {{.*}} [48, 0] to [64, 8] by [1, 1]
 // CHECK-NOT: tensor<64x32xf32>
 // CHECK: nn.concat {{.*}} dim = 0 : (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<16x4xf32>
 // CHECK: nn.reduce sum

@@ -9,6 +9,7 @@
 #include "dialects/support/op_interfaces.h"
 #include "passes/layout/redistribute/decide.h"
 #include "passes/search/memory_rows.h"
+#include "passes/search/redistribution_times.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
@@ -25,13 +26,6 @@ namespace {
 
 using dist::LayoutAttr;
 
-// A value that is redistributed, and whether it lies in memory as it is made.
-struct Redistributed {
-  RankedTensorType type;
-  bool isStored;
-  bool isDelayed; // it adds up in a variable that may hold terms (layout::findDelayedSums)
-};
-
 // How often a step redistributes the values of an edge, and of how many values.
 struct Count {
   int64_t runs = 0, occurrences = 0;
@@ -47,8 +41,8 @@ class LayoutGraph::Builder {
 public:
   Builder(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
           const dist::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
-      : space(problem, programs, std::move(parts), planner, rates), planner(planner), smallBytes(smallBytes),
-        rows(space, nodes, graph, firstRows) {
+      : space(problem, programs, std::move(parts), planner, rates), planner(planner), redistributions(space, planner),
+        smallBytes(smallBytes), rows(space, nodes, graph, firstRows) {
     addNodes();
     addEdges();
     rows.addFirst();
@@ -198,7 +192,8 @@ private:
     auto addGather = [&](unsigned tensor, int64_t runs) {
       if (space.holdings.contains(space.parts.tensors[tensor])) {
         for (auto [choice, holding] : llvm::enumerate(space.holdings.find(space.parts.tensors[tensor])->second)) {
-          const int64_t time = holding.second ? planPs({space.problem.tensors[tensor].type, true}, holding.home, holding.second) : 0;
+          const int64_t time =
+              holding.second ? redistributions.of({space.problem.tensors[tensor].type, true}, holding.home, holding.second) : 0;
           graph.addCost(nodes.tensors[space.parts.tensors[tensor]], choice, multiply(time, runs));
         }
       }
@@ -245,50 +240,6 @@ private:
     return one.isCall ? space.rates.callPs(work, moved) : space.rates.timePs(work, moved); // how many kernels there are is no choice
   }
 
-  // Returns the time of the redistribution of a value; one that no kernel writes else is written for it, and read. A slice sends nothing,
-  // but copies.
-  int64_t planPs(const Redistributed &value, LayoutAttr from, LayoutAttr to) {
-    if (from == to) {
-      return 0;
-    }
-    if (!canBecome(from, to)) {
-      return kForbidden;
-    }
-    auto [known, isNew] = planned.try_emplace({value.type, from, to}, std::pair(0, false));
-    if (isNew) {
-      int64_t time = 0;
-      bool sends = false;
-      layout::Layout layout = from.getLayout();
-      for (const dist::Step &step : planner.plan(value.type, layout, to.getLayout()).steps) {
-        const int64_t before = byteSize(dist::localType(space.problem.mesh, value.type, layout));
-        layout = dist::applyStep(layout, step);
-        const bool isSlice = step.kind == CollectiveKind::Slice;
-        time += isSlice ? space.rates.callPs({}, before + byteSize(dist::localType(space.problem.mesh, value.type, layout))) : step.timePs;
-        sends |= !isSlice;
-      }
-      known->second = {time, sends};
-    }
-    auto [time, sends] = known->second;
-    return value.isStored || !sends
-               ? time
-               : time + space.rates.timePs(0, 0, space.localBytes(value.type, from) + space.localBytes(value.type, to));
-  }
-
-  // Returns the time of the redistribution of a sum that is delayed up to its variable. Where it is combined here, and cut only later, the
-  // variable holds a part that is smaller than the terms, and each run has to scatter them after all.
-  int64_t sumPs(const Redistributed &value, LayoutAttr from, LayoutAttr to) {
-    layout::Layout terms = from.getLayout();
-    if (!terms.isPartial()) {
-      auto splits = [&](StringAttr axis) {
-        return llvm::any_of(terms.dims, [&](const auto &dim) { return llvm::is_contained(dim, axis); });
-      };
-      for (const dist::AxisList &dim : to.getLayout().dims) {
-        llvm::copy_if(dim, std::back_inserter(terms.partial), [&](StringAttr axis) { return !splits(axis); });
-      }
-    }
-    return planPs(value, LayoutAttr::get(space.problem.mesh.getContext(), terms), to);
-  }
-
   // The layouts that a tensor may have at one end of an edge, each once, and which of them each choice has.
   struct Had {
     explicit Had(ArrayRef<Holding> choices) {
@@ -322,14 +273,14 @@ private:
     std::vector<Cost> costs(from.layouts.size() * columns), times(to.layouts.size());
     for (auto [number, layout] : llvm::enumerate(from.layouts)) {
       llvm::transform(to.layouts, times.begin(), [&, layout = layout](LayoutAttr other) {
-        return value.isDelayed ? sumPs(value, layout, other) : planPs(value, layout, other);
+        return value.isDelayed ? redistributions.ofSum(value, layout, other) : redistributions.of(value, layout, other);
       });
       for (size_t choice = 0; choice < columns; ++choice) {
         const unsigned home = to.homes[choice], second = to.seconds[choice].value_or(home);
         int64_t time = times[home];
         if (second != home) {
-          time = std::min(time + planPs(value, to.layouts[home], to.layouts[second]),
-                          times[second] + planPs(value, to.layouts[second], to.layouts[home]));
+          time = std::min(time + redistributions.of(value, to.layouts[home], to.layouts[second]),
+                          times[second] + redistributions.of(value, to.layouts[second], to.layouts[home]));
         }
         const bool areTerms = layout.getLayout().isPartial() && layout.getLayout().reduction == Reduction::Sum;
         const bool isDelayed = value.isDelayed && areTerms &&
@@ -374,7 +325,7 @@ private:
       std::tuple key(static_cast<int>(kind), from, to, result, operand);
       edges[key].runs += runs;
       ++edges[key].occurrences;
-      values.insert({key, {space.problem.typeOf(value), space.isStored(value), delayedSums[value]}});
+      values.insert({key, {space.problem.typeOf(value), space.isStored(value), delayedSums[value], space.bytesAgain(value)}});
     };
     space.forEachOp([&](unsigned number, int64_t runs) {
       const layout::ProblemOp &op = space.problem.ops[number];
@@ -460,10 +411,10 @@ private:
 
   const LayoutSpace space;
   dist::Planner &planner;
+  RedistributionTimes redistributions;
   const int64_t smallBytes;
   PartNodes nodes;
-  std::map<unsigned, std::vector<Cost>> opCosts;                                            // by part
-  llvm::DenseMap<std::tuple<Type, Attribute, Attribute>, std::pair<int64_t, bool>> planned; // time, and whether anything is sent
+  std::map<unsigned, std::vector<Cost>> opCosts; // by part
   MemoryRows rows;
 };
 

@@ -80,6 +80,12 @@ bool LayoutSpace::isStored(unsigned value) const {
   return found != traffic.end() && found->second.isWritten[result];
 }
 
+int64_t LayoutSpace::bytesAgain(unsigned value) const {
+  std::optional<unsigned> maker = problem.values[value].maker;
+  auto found = maker ? traffic.find(problem.ops[*maker].op) : traffic.end();
+  return found == traffic.end() ? 0 : found->second.bytesAgain;
+}
+
 bool LayoutSpace::mayBeSum(unsigned value, StringAttr axis) const {
   std::optional<unsigned> maker = problem.values[value].maker;
   auto choices = maker && !isHeld(value) ? opChoices.find(parts.ops[*maker]) : opChoices.end();

@@ -57,6 +57,9 @@ public:
   // Whether a value lies in memory.
   bool isStored(unsigned value) const;
 
+  // Returns the bytes that the kernel of a value reads again where a collective stands behind the value (layout::OpTraffic).
+  int64_t bytesAgain(unsigned value) const;
+
   // Returns the bytes of a tensor on a device.
   int64_t localBytes(mlir::RankedTensorType type, dist::LayoutAttr layout) const;
 

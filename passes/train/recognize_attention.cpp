@@ -3,6 +3,7 @@
 // -ashlar-recognize-attention; see passes.td and docs/attention.md.
 
 #include "passes/train/attention_mask.h"
+#include "passes/train/attention_matcher.h"
 #include "passes/train/dead_ops.h"
 #include "passes/train/passes.h"
 
@@ -16,9 +17,9 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 #include <cmath>
+#include <vector>
 
 using namespace mlir;
 
@@ -28,222 +29,6 @@ namespace ashlar::train {
 #include "passes/train/passes.h.inc"
 
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-// A mask of scores, as the program has it.
-struct Mask {
-  Value value;
-  bool isBool, isInverted;    // of bools: inverted where true hides a key
-  double hidden = -kInfinity; // of bools: what stands instead of the score
-};
-
-// An attention of the program: what it is of, and the ops whose results are its scores and weights.
-struct Attention {
-  nn::MatMulOp last;       // of the weights and the values
-  Value query, key, value; // the key as (batch..., width, keys) with `isKeyTransposed`
-  bool isKeyTransposed = false;
-  double scale = 1;
-  SmallVector<Mask> masks;
-  SmallVector<Operation *> inner;
-};
-
-// Returns the operand of a conversion between floats.
-Value convertedFrom(Operation *op) {
-  auto cast = dyn_cast<nn::CastOp>(op);
-  return cast && isa<FloatType>(typeOf(cast.getInput()).getElementType()) && isa<FloatType>(cast.getType().getElementType())
-             ? cast.getInput()
-             : Value();
-}
-
-// The operand of a product or quotient by one number, and that as a factor.
-struct Scaled {
-  Value value;
-  double factor;
-};
-
-std::optional<Scaled> scaledFrom(Operation *op) {
-  if (!isa<nn::MulOp, nn::DivOp>(op) || !isa<FloatType>(typeOf(op->getResult(0)).getElementType())) {
-    return std::nullopt;
-  }
-  if (std::optional<double> factor = splatOfValue(op->getOperand(1))) {
-    return Scaled{op->getOperand(0), isa<nn::MulOp>(op) ? *factor : 1 / *factor};
-  }
-  std::optional<double> factor = isa<nn::MulOp>(op) ? splatOfValue(op->getOperand(0)) : std::nullopt;
-  return factor ? std::optional(Scaled{op->getOperand(1), *factor}) : std::nullopt;
-}
-
-bool swapsLastDims(nn::TransposeOp op) {
-  const int64_t rank = op.getType().getRank();
-  auto swapped = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  if (rank < 2) {
-    return false;
-  }
-  std::swap(swapped.end()[-1], swapped.end()[-2]);
-  return op.getPermutation() == ArrayRef(swapped);
-}
-
-// Follows an attention from its last product to its first one. Each op on the way has one operand that is on the way, too; where an op has
-// two that may be, the one that a product is found from.
-class Matcher {
-public:
-  explicit Matcher(DenseSet<Value> trained) : trained(std::move(trained)) {}
-
-  std::optional<Attention> match(nn::MatMulOp last) {
-    Attention found;
-    found.last = last;
-    found.value = last.getRhs();
-    if (last.getTransposeA() || last.getTransposeB() || isPlaced(last)) {
-      return std::nullopt;
-    }
-    Value weights = last.getLhs();
-    while (Operation *op = enter(found, weights)) {
-      if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
-        return matchScores(found, softmax.getInput()) && hasTypes(found) ? std::optional(found) : std::nullopt;
-      }
-      weights = convertedFrom(op);
-      if (!weights) {
-        break;
-      }
-    }
-    return std::nullopt;
-  }
-
-private:
-  // A model of mode HYBRID gives its tensors layouts.
-  static bool isPlaced(Operation *op) { return op->hasAttr(dist::kExplicitAttr) || op->hasAttr(dist::kOperandLayoutsAttr); }
-
-  // Returns the op that makes a score or weight, unless something else reads it.
-  Operation *enter(Attention &found, Value value) {
-    Operation *op = value ? value.getDefiningOp() : nullptr;
-    if (!op || !value.hasOneUse() || isPlaced(op)) {
-      return nullptr;
-    }
-    found.inner.push_back(op);
-    return op;
-  }
-
-  // Whether a value is a product of matrices, converted, scaled and masked.
-  static bool comesFromProduct(Value value) {
-    constexpr size_t kMostOps = 16;
-    SmallVector<Value> pending = {value};
-    for (size_t next = 0; next < pending.size() && next < kMostOps; ++next) {
-      Operation *op = pending[next].getDefiningOp();
-      if (isa_and_nonnull<nn::MatMulOp>(op)) {
-        return true;
-      }
-      if (isa_and_nonnull<nn::CastOp, nn::MulOp, nn::DivOp, nn::AddOp, nn::SelectOp>(op)) {
-        llvm::append_range(pending, op->getOperands());
-      }
-    }
-    return false;
-  }
-
-  bool matchScores(Attention &found, Value scores) {
-    while (Operation *op = enter(found, scores)) {
-      if (auto product = dyn_cast<nn::MatMulOp>(op)) {
-        return matchProduct(found, product);
-      }
-      scores = llvm::TypeSwitch<Operation *, Value>(op)
-                   .Case<nn::CastOp>([](nn::CastOp cast) { return convertedFrom(cast); })
-                   .Case<nn::MulOp, nn::DivOp>([&](Operation *scale) { return scaledBefore(found, scale); })
-                   .Case<nn::AddOp>([&](nn::AddOp add) { return maskedByAdding(found, add); })
-                   .Case<nn::SelectOp>([&](nn::SelectOp select) { return maskedByChoice(found, select); })
-                   .Default([](Operation *) { return Value(); });
-    }
-    return false;
-  }
-
-  Value scaledBefore(Attention &found, Operation *op) {
-    std::optional<Scaled> scaled = scaledFrom(op);
-    if (!scaled) {
-      return {};
-    }
-    found.scale *= scaled->factor;
-    return scaled->value;
-  }
-
-  // A mask that a scale follows is another one: none is found behind a scale.
-  Value addMask(Attention &found, const Mask &mask, Value scores) {
-    if (found.scale != 1 || trained.contains(mask.value)) {
-      return {};
-    }
-    found.masks.push_back(mask);
-    return scores;
-  }
-
-  Value maskedByAdding(Attention &found, nn::AddOp add) {
-    const bool isLeft = comesFromProduct(add.getLhs()), isRight = comesFromProduct(add.getRhs());
-    if (isLeft == isRight) {
-      return {};
-    }
-    Value mask = isLeft ? add.getRhs() : add.getLhs();
-    return addMask(found, {mask, /*isBool=*/false, /*isInverted=*/false}, isLeft ? add.getLhs() : add.getRhs());
-  }
-
-  Value maskedByChoice(Attention &found, nn::SelectOp select) {
-    std::optional<double> onTrue = splatOfValue(select.getOnTrue()), onFalse = splatOfValue(select.getOnFalse());
-    std::optional<double> hidden = onTrue ? onTrue : onFalse;
-    if (onTrue.has_value() == onFalse.has_value() || !(*hidden <= kHidesKey)) {
-      return {};
-    }
-    Mask mask{select.getCondition(), /*isBool=*/true, /*isInverted=*/onTrue.has_value(), *hidden};
-    return addMask(found, mask, onTrue ? select.getOnFalse() : select.getOnTrue());
-  }
-
-  // The product's operands without their scales.
-  bool matchProduct(Attention &found, nn::MatMulOp product) {
-    if (product.getTransposeA()) {
-      return false;
-    }
-    found.isKeyTransposed = !product.getTransposeB();
-    found.query = product.getLhs();
-    found.key = product.getRhs();
-    takeScale(found, found.query);
-    takeScale(found, found.key);
-    return std::isfinite(found.scale);
-  }
-
-  // Replaces a query or key by what it was before the last number that multiplies it, behind conversions or not. Its transpose, where it
-  // has one in between, changes which way round the key is.
-  void takeScale(Attention &found, Value &operand) {
-    const bool isKey = &operand == &found.key;
-    double factor = 1;
-    bool isTransposed = isKey && found.isKeyTransposed;
-    Value value = operand;
-    while (Operation *op = value.getDefiningOp()) {
-      auto transpose = dyn_cast<nn::TransposeOp>(op);
-      if (std::optional<Scaled> scaled = scaledFrom(op)) {
-        factor *= scaled->factor;
-        value = scaled->value;
-        found.scale *= std::exchange(factor, 1);
-        found.isKeyTransposed = isKey ? isTransposed : found.isKeyTransposed;
-        operand = value;
-      } else if (Value wide = convertedFrom(op)) {
-        value = wide;
-      } else if (isKey && isTransposed && transpose && swapsLastDims(transpose)) {
-        isTransposed = false;
-        value = transpose.getInput();
-      } else {
-        break;
-      }
-    }
-  }
-
-  // Whether query, key and value of one type give the result; a conversion of the scores to f64 asks for sums in f64.
-  bool hasTypes(const Attention &found) const {
-    auto product = cast<nn::MatMulOp>(found.inner.back());
-    nn::MatMulOp last = found.last;
-    Type element = product.getLhs().getType().getElementType(), result = last.getType().getElementType();
-    if (!isa<FloatType>(element) || typeOf(found.value).getElementType() != element ||
-        !(result == element || (isNarrowFloat(element) && result.isF32()))) {
-      return false;
-    }
-    return element.isF64() || llvm::none_of(found.inner, [](Operation *op) { return typeOf(op->getResult(0)).getElementType().isF64(); });
-  }
-
-  DenseSet<Value> trained;
-};
 
 // Returns the values that depend on a trainable variable.
 DenseSet<Value> findTrained(func::FuncOp function) {
@@ -281,22 +66,51 @@ public:
     }
     Type element = typeOf(found.value).getElementType();
     Value query = as(b, element, found.query), key = as(b, element, found.isKeyTransposed ? swapLast(b, found.key) : found.key);
+    Value value = found.value;
+    if (found.isJoined) {
+      query = nn::ReshapeOp::create(b, typeByHeads(found, typeOf(query)), query);
+      key = repeatForHeads(b, found, key);
+      value = repeatForHeads(b, found, value);
+    }
     RankedTensorType mask = form->mask ? typeOf(form->mask) : RankedTensorType();
     if (callsOf && (last.getType().getElementType() != element ||
-                    !exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(found.value), mask, form->diagonal))) {
+                    !exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(value), mask, form->diagonal))) {
       return;
     }
     llvm::APFloat scale(found.scale);
     const bool isCausal = form->diagonal.has_value();
     const int64_t diagonal = form->diagonal.value_or(0);
     Value logSum = nn::AttentionLogSumOp::create(b, query, key, form->mask, scale, isCausal, diagonal);
-    auto result = nn::AttentionOp::create(b, last.getType(), query, key, found.value, logSum, form->mask, scale, isCausal, diagonal);
-    result->setDiscardableAttrs(last->getDiscardableAttrDictionary());
-    last.replaceAllUsesWith(result.getResult());
+    RankedTensorType type = found.isJoined ? typeByHeads(found, last.getType()) : last.getType();
+    Value result = nn::AttentionOp::create(b, type, query, key, value, logSum, form->mask, scale, isCausal, diagonal);
+    if (found.isJoined) {
+      result = nn::ReshapeOp::create(b, last.getType(), result);
+    }
+    result.getDefiningOp()->setDiscardableAttrs(last->getDiscardableAttrDictionary());
+    last.replaceAllUsesWith(result);
     last.erase();
   }
 
 private:
+  // Returns the type of queries or results of groups, by heads: (batch..., heads, rows, columns).
+  static RankedTensorType typeByHeads(const Attention &found, RankedTensorType type) {
+    SmallVector<int64_t> shape = found.apart;
+    shape.back() = type.getShape().back();
+    return type.clone(shape);
+  }
+
+  // Returns keys or values of groups, for each head of them.
+  static Value repeatForHeads(ImplicitLocOpBuilder &b, const Attention &found, Value value) {
+    SmallVector<int64_t> shape(shapeOf(value)), heads = shape;
+    const int64_t group = shape.size() - 3;
+    shape.insert(shape.begin() + group + 1, found.apart[group] / found.joined[group]);
+    heads[group] = found.apart[group];
+    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, shape.size()));
+    dims.erase(dims.begin() + group + 1);
+    Value repeated = nn::BroadcastOp::create(b, typeOf(value).clone(shape), value, dims);
+    return nn::ReshapeOp::create(b, typeOf(value).clone(heads), repeated);
+  }
+
   static Value as(ImplicitLocOpBuilder &b, Type element, Value value) {
     return typeOf(value).getElementType() == element ? value : nn::CastOp::create(b, typeOf(value).clone(element), value).getResult();
   }
@@ -321,7 +135,7 @@ private:
   std::optional<Form> readMasks(ImplicitLocOpBuilder &b, const Attention &found) {
     Form form;
     bool isInfinite = true;
-    for (const Mask &mask : found.masks) {
+    for (const AttentionMask &mask : found.masks) {
       Value small = withoutRepeats(b, mask.value);
       std::optional<CausalMask> causal = isWhole(small, mask.value) ? causals.find(mask.value, mask.isInverted) : std::nullopt;
       if (causal) {
@@ -343,7 +157,7 @@ private:
 
   // Returns bools that are true for keys that are seen; or where a finite number hides the others, which may be all keys of a row, that
   // number for them.
-  static Value maskOfBools(ImplicitLocOpBuilder &b, const Mask &mask, Value small) {
+  static Value maskOfBools(ImplicitLocOpBuilder &b, const AttentionMask &mask, Value small) {
     if (std::isinf(mask.hidden)) {
       return mask.isInverted ? nn::NotOp::create(b, small).getResult() : small;
     }
@@ -423,12 +237,12 @@ struct RecognizeAttentionPass : public impl::RecognizeAttentionPassBase<Recogniz
   using RecognizeAttentionPassBase::RecognizeAttentionPassBase;
 
   void runOnOperation() override {
-    SmallVector<Attention> attentions;
+    std::vector<Attention> attentions;
     for (StringRef name : {nn::kForward, nn::kLargerForward}) {
       if (auto function = getOperation().lookupSymbol<func::FuncOp>(name)) {
-        Matcher matcher(findTrained(function));
+        const DenseSet<Value> trained = findTrained(function);
         function.walk([&](nn::MatMulOp op) {
-          if (std::optional<Attention> found = matcher.match(op)) {
+          if (std::optional<Attention> found = matchAttention(op, trained)) {
             attentions.push_back(*found);
           }
         });

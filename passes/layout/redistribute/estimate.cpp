@@ -131,12 +131,40 @@ public:
           one.reads.push_back({operand, bytesOf(value)});
         }
       }
+      one.bytesAgain = anchors[op] && forms[op] == Form::Kernel ? bytesBehind(op) : 0;
     }
     return all;
   }
 
 private:
   static constexpr int64_t kNever = INT64_MAX;
+
+  // Returns the bytes that the ops of a kernel read which depend on one of them.
+  int64_t bytesBehind(size_t op) const {
+    llvm::SmallSetVector<size_t, 8> behind;
+    llvm::SmallSetVector<unsigned, 4> values;
+    behind.insert(op);
+    for (size_t next = 0; next < behind.size(); ++next) {
+      for (unsigned result : program.ops[behind[next]].results) {
+        for (size_t user : users[result]) {
+          if (workOf[user] == workOf[op] && behind.insert(user)) {
+            for (unsigned operand : program.ops[user].operands) {
+              visitRead(operand, [&](unsigned value) {
+                if (!isReadFree(workOf[op], value)) {
+                  values.insert(value);
+                }
+              });
+            }
+          }
+        }
+      }
+    }
+    int64_t bytes = 0;
+    for (unsigned value : values) {
+      bytes += bytesOf(value);
+    }
+    return bytes;
+  }
 
   // Finds when ops run. A call, and a reduction, stands where the program has it; a write comes as soon as its value is there and nobody
   // reads the old one any more; other ops come when they are needed.

@@ -55,6 +55,7 @@ struct OpTraffic {
   };
   llvm::SmallVector<Read, 2> reads;     // a value that several ops of a kernel read counts once
   llvm::SmallVector<bool, 1> isWritten; // one a result: whether it lies in memory
+  int64_t bytesAgain = 0;               // of a sum: that its kernel reads again once a collective stands between it and its users
   bool isCall = false;                  // an instruction of its own
   bool isMemoryBound = false;           // its kernel takes the time of memory, not of arithmetic
 };

@@ -161,5 +161,5 @@ TEST_CASE("bytes: refuses a bias and an activation", "[kernels][gemm]") {
   const Status status =
       Gemm::prepare({1, 4, 4, 4, 0, 0, /*addend=*/ASHLAR_RT_ADDEND_BIAS, ASHLAR_RT_EPILOGUE_RELU, 0, 0, 0, ASHLAR_RT_BYTES}, 1, gemm);
   REQUIRE(status.code() == StatusCode::kInternal);
-  REQUIRE(status.message() == "matrix product of integers with bias 1, epilogue 1: it has none");
+  REQUIRE(status.message() == "matrix product of integers with addend 1, epilogue 1: it has none");
 }

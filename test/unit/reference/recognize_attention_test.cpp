@@ -112,6 +112,42 @@ void recognize(ModuleOp module) {
 
 } // namespace
 
+// Two heads for each of three keys: products of their rows together, a softmax of each on its own, masked or not; or the mask and the
+// softmax of the rows together, of which no head is seen.
+TEST_CASE("recognize attention: heads that share keys", "[reference][attention]") {
+  std::mt19937_64 random(testSeed());
+  for (const bool isMasked : {false, true}) {
+    const std::string groups = "tensor<2x3x8x5xf64>", scores = "tensor<2x6x4x5xf64>";
+    std::string text =
+        "func.func @forward(%q: tensor<2x3x8x6xf64>, %k: tensor<2x3x5x6xf64>, %v: tensor<2x3x5x2xf64>, %m: tensor<5xf64>) "
+        "-> tensor<2x3x8x2xf64> {\n%c = nn.constant dense<0.5> : " +
+        groups + "\n%p = nn.matmul %q, %k transpose_b : tensor<2x3x8x6xf64>, tensor<2x3x5x6xf64> -> " + groups +
+        "\n%s = nn.mul %p, %c : " + groups + "\n%h = nn.reshape %s : " + groups + " -> " + scores +
+        (isMasked ? "\n%b = nn.broadcast %m dims = [3] : tensor<5xf64> -> " + scores + "\n%t = nn.add %h, %b : " + scores : "") +
+        "\n%w = nn.softmax " + (isMasked ? "%t" : "%h") + " : " + scores + "\n%g = nn.reshape %w : " + scores + " -> " + groups +
+        "\n%y = nn.matmul %g, %v {nn.outputs = [\"y\"]} : " + groups +
+        ", tensor<2x3x5x2xf64> -> tensor<2x3x8x2xf64>\nreturn %y : tensor<2x3x8x2xf64>\n}";
+    INFO(text);
+    OwningOpRef<ModuleOp> before = parse(text), after = before->clone();
+    recognize(*after);
+    int64_t count = 0, named = 0;
+    after->walk([&](nn::AttentionOp op) {
+      ++count;
+      CHECK(op.getType().getShape() == ArrayRef<int64_t>({2, 6, 4, 2}));
+      CHECK(op.getScale().convertToDouble() == 0.5);
+      CHECK(static_cast<bool>(op.getMask()) == isMasked);
+    });
+    after->walk([&](nn::ReshapeOp op) { named += op->hasAttr(nn::kOutputsAttr); });
+    CHECK(count == 1);
+    CHECK(named == 1);
+    std::vector<Tensor> inputs;
+    for (RankedTensorType type : reference::globalArgumentTypes(before->lookupSymbol<func::FuncOp>("forward"))) {
+      inputs.push_back(reference::randomTensor(type, random, /*intLimit=*/1));
+    }
+    CHECK(reference::maxDifference(run(*before, "forward", inputs).front(), run(*after, "forward", inputs).front()) < 1e-13);
+  }
+}
+
 TEST_CASE("recognize attention: every form computes what it did", "[reference][attention]") {
   uint64_t seed = testSeed();
   std::mt19937_64 random(seed);

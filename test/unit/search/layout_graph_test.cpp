@@ -378,6 +378,36 @@ TEST_CASE("layout graph: nothing is decided about a scalar that ops repeat", "[s
   }
 }
 
+// By hand, as above: where the sums of rows are combined their kernel ends, and the next one reads the rows again, 512 bytes of each device
+// at 20 a nanosecond, and the sums, which are written for it: 64 bytes, twice. An all-reduce of them takes 2 messages of 100 ns and 64
+// bytes.
+TEST_CASE("layout graph: a sum that is combined within a kernel has its operands read again", "[search]") {
+  constexpr Cost kAllReducePs = 264'000, kReadPs = (512 + 2 * 64) * 50;
+  Stated stated(parse(R"(
+    dist.mesh @mesh <["x" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
+    func.func @forward(%a: tensor<16x16xf32>) -> tensor<16x16xf32> {
+      %s = nn.reduce sum %a dims = [1] : tensor<16x16xf32> -> tensor<16xf32>
+      %b = nn.broadcast %s dims = [0] : tensor<16xf32> -> tensor<16x16xf32>
+      %y = nn.sub %a, %b : tensor<16x16xf32>
+      return %y : tensor<16x16xf32>
+    }
+  )"));
+  const layout::LayoutProblem &problem = *stated.problem;
+  const LayoutGraph layouts(problem, WeightedProgram{0}, RepeatedParts::allDifferent(problem), *stated.planner, kRates);
+  std::map<StringRef, LayoutGraph::Decision> decisions;
+  for (auto [number, op] : llvm::enumerate(problem.ops)) {
+    if (auto decision = layouts.decisionOfOp(number)) {
+      decisions[op.op->getName().getStringRef()] = *decision;
+    }
+  }
+  const LayoutGraph::Decision &sum = decisions["nn.reduce"], &repeated = decisions["nn.broadcast"];
+  dist::Layout layout = dist::Layout::replicated(1);
+  layout.partial = {StringAttr::get(&context(), "x")};
+  const auto terms = dist::LayoutAttr::get(&context(), layout);
+  const auto whole = dist::LayoutAttr::get(&context(), dist::Layout::replicated(2));
+  CHECK(costOf(layouts.getGraph(), sum.node, choiceOf(sum, terms), repeated.node, choiceOf(repeated, whole)) == kAllReducePs + kReadPs);
+}
+
 // A parameter of 32 bytes on two devices: below 33 bytes its state is laid out as it is, whole or in halves; below 32 only as halves are.
 TEST_CASE("layout graph: the state of small parameters is laid out as they are", "[search]") {
   Stated stated(parse(R"(

@@ -403,6 +403,9 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
   }
   partition::ComputeInBlocksPassOptions blocks;
   blocks.target = variant.target;
+  if (variant.cutsSmall) {
+    blocks.leastBytes = blocks.leastRows = 1;
+  }
   programsOf(model, variant)
       .addNestedPass<func::FuncOp>(partition::createComputeInBlocksPass(blocks)); // when no op will be copied any more
   if (variant.mesh.empty()) {

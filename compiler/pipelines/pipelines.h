@@ -78,6 +78,7 @@ struct Variant {
   int64_t ranksPerHost = INT64_MAX;    // of the job's machine
   std::optional<Stages> pipeline = {}; // then the mesh is a stage's
   int64_t recomputeMoves = -1;         // by cost, as ashlar-recompute takes it; -1: rules alone decide
+  bool cutsSmall = false;              // compute small values in blocks, too: for tests
 };
 
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).

@@ -112,7 +112,8 @@ bool takesAttention(Target target, RankedTensorType query, RankedTensorType key,
   Type element = query.getElementType();
   const bool takesType =
       (element.isF32() && traits.takesF32) || (element.isBF16() && traits.takesBf16) || (element.isF16() && traits.takesF16);
-  if (!takesType || key.getElementType() != element || value.getElementType() != element) {
+  const bool isEmpty = query.getNumElements() == 0 || key.getNumElements() == 0 || value.getNumElements() == 0;
+  if (!takesType || isEmpty || key.getElementType() != element || value.getElementType() != element) {
     return false;
   }
   const int64_t rows = query.getShape().end()[-2], keys = key.getShape().end()[-2];

@@ -68,7 +68,10 @@ private:
   bool isLarge(Value value) const { return typeOf(value).getNumElements() >= elements; }
 
   static bool isSplittable(Operation *op) {
-    return isa<ShardingRuleOpInterface>(op) && isMemoryEffectFree(op) && op->getNumRegions() == 0 && op->getNumOperands() > 0;
+    // An attention whose log-sum-exp is elsewhere would be no call of the library.
+    const bool isAttention = isa<ContractionOpInterface>(op) && isa<ExpandableOpInterface>(op);
+    return isa<ShardingRuleOpInterface>(op) && isMemoryEffectFree(op) && op->getNumRegions() == 0 && op->getNumOperands() > 0 &&
+           !isAttention;
   }
 
   // Adds users of large values and, but for constants and indices, which are read in pieces, makers.
@@ -176,7 +179,7 @@ private:
     }
     const Factor &kind = rule.factors[*factor];
     const bool isWindowed = llvm::any_of(rule.windows, [&](const WindowedDim &window) { return rule.factorOf(window) == *factor; });
-    if (!mayBeSplit(kind.kind) || isWindowed) {
+    if (!mayBeSplit(kind.kind) || isWindowed || countsAlong(op, tensors, *factor)) {
       return failure();
     }
     split.divisor = std::gcd(split.divisor, kind.size);
@@ -202,6 +205,14 @@ private:
     return true;
   }
 
+  // Whether an op finds the elements along a factor by number, from the first one on.
+  static bool countsAlong(Operation *op, ArrayRef<std::pair<Value, TensorFactors>> tensors, int64_t factor) {
+    auto indexing = dyn_cast<IndexingOpInterface>(op);
+    return indexing && llvm::any_of(tensors, [&](const auto &tensor) {
+             return tensor.first == indexing.getIndexed() && llvm::is_contained(tensor.second[indexing.getIndexedDim()], factor);
+           });
+  }
+
   // Whether nothing that is complete only behind the last block is needed in one: neither a sum, nor what ops outside make of results.
   bool isClosed(const Region &split) const {
     DenseSet<Operation *> later;
@@ -213,6 +224,9 @@ private:
       });
       if (isInside && readsLater) {
         return false;
+      }
+      if (readsLater && !isMemoryEffectFree(&*op)) {
+        return false; // it would move behind what reads the variable
       }
       if (readsLater) {
         later.insert(&*op);
@@ -283,7 +297,12 @@ private:
       }
     }
     Operation *copy = b.clone(*op, mapping);
-    copy->removeAttr(nn::kOutputsAttr); // names are of the whole
+    copy->removeAttr(nn::kOutputsAttr);             // names are of the whole
+    if (auto slice = dyn_cast<nn::SliceOp>(copy)) { // a dim that is split is not cut by the op: it ends where the piece ends
+      SmallVector<int64_t> limits(slice.getLimits());
+      limits[region.dims.lookup(op->getResult(0))] /= pieces;
+      slice.setLimits(limits);
+    }
     for (auto [result, whole] : llvm::zip_equal(copy->getResults(), op->getResults())) {
       RankedTensorType type = typeOf(whole);
       if (auto dim = region.dims.find(whole); dim != region.dims.end()) {
@@ -329,25 +348,37 @@ private:
 struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
   using ComputeInBlocksPassBase::ComputeInBlocksPassBase;
 
-  // Returns the fewest pieces whose largest value is small enough, or as many as there can be.
-  int64_t countPieces(const Region &region, int64_t bytes) const {
-    for (int64_t pieces = 2; pieces < region.divisor; ++pieces) {
-      if (region.divisor % pieces == 0 && bytes / pieces <= leastBytes) {
-        return pieces;
+  // Returns the fewest pieces whose product is small enough, or as many as there can be whose products have enough rows and columns; 1
+  // where there are none.
+  int64_t countPieces(const Region &region, Value product) const {
+    RankedTensorType type = typeOf(product);
+    const int64_t dim = region.dims.lookup(product), columns = type.getShape().back();
+    const int64_t length = dim + 1 == type.getRank() ? columns : type.getNumElements() / columns;
+    int64_t most = 1;
+    for (int64_t pieces = 2; pieces <= std::min(region.divisor, length / std::max<int64_t>(leastRows, 1)); ++pieces) {
+      most = region.divisor % pieces == 0 ? pieces : most;
+      if (most == pieces && byteSize(type) / pieces <= leastBytes) {
+        break;
       }
     }
-    return region.divisor;
+    return most;
   }
 
-  // Whether sums over the blocks take no time that counts: they are added up in their place, or are much smaller than all that is computed.
+  // Whether the library adds a sum up in its place.
+  bool growsInPlace(Value sum) const {
+    Type element = typeOf(sum).getElementType();
+    return exec::traitsOf(target).accumulates && isa<ContractionOpInterface>(sum.getDefiningOp()) &&
+           (element.isF32() || isNarrowFloat(element));
+  }
+
+  // Whether sums over the blocks take no time that counts: they grow in their place, or are much smaller than all that is computed.
   bool isCheap(const Region &region, int64_t pieces) const {
-    if (exec::traitsOf(target).accumulates) {
-      return true;
-    }
     int64_t sumBytes = 0, largeBytes = 0;
     for (Operation *op : region.ops) {
       for (Value result : op->getResults()) {
-        (region.sums.contains(result) ? sumBytes : largeBytes) += byteSize(typeOf(result));
+        if (!region.sums.contains(result) || !growsInPlace(result)) {
+          (region.sums.contains(result) ? sumBytes : largeBytes) += byteSize(typeOf(result));
+        }
       }
     }
     constexpr int64_t kAccesses = 3, kShare = 50; // an addition reads two and writes one
@@ -374,7 +405,7 @@ struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
         continue;
       }
       std::optional<Region> region = RegionFinder(product).find();
-      const int64_t pieces = region ? countPieces(*region, bytes) : 1;
+      const int64_t pieces = region ? countPieces(*region, product->getResult(0)) : 1;
       if (pieces > 1 && areSumsWide(*region) && isCheap(*region, pieces)) {
         done.insert(region->ops.begin(), region->ops.end());
         BlockWriter(*region, pieces).run();

@@ -259,6 +259,7 @@ pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
     variant.groupWeights = true;
     variant.devicesPerProcess = dist::findMesh(program).getMesh().numDevices(); // so that any number of parameters will do
   }
+  variant.cutsSmall = program->hasAttr(kCutsSmallAttr);
   variant.pipeline = pipelineOf(program);
   return variant;
 }

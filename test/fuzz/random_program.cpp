@@ -461,6 +461,9 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   drawRecompute(seed, *module);
   drawGradientSync(seed, *module);
   drawPipeline(seed, *module);
+  if (seed % 3 == 0) {
+    (*module)->setAttr(kCutsSmallAttr, builder.getUnitAttr());
+  }
   return std::move(module);
 }
 

@@ -22,6 +22,9 @@ inline constexpr llvm::StringLiteral kOptimizerParallelAttr = "fuzz.optimizer_pa
 // Attribute of modules: each parameter has an owner (unit).
 inline constexpr llvm::StringLiteral kGroupWeightsAttr = "fuzz.group_weights";
 
+// Attribute of modules: small values are computed in blocks, too (unit).
+inline constexpr llvm::StringLiteral kCutsSmallAttr = "fuzz.cuts_small";
+
 // Attribute of modules: the fusion of collectives whose parameters have no ids, as ashlar-fuse-collectives takes it: array of three
 // strings, of all-reduce, all-gather and reduce-scatter.
 inline constexpr llvm::StringLiteral kCommFusionModesAttr = "fuzz.comm_fusion";

@@ -1,5 +1,5 @@
-// RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks{least-bytes=2048}))' | FileCheck %s
-// RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks{least-bytes=2048 target=cuda}))' | FileCheck %s --check-prefix=CUDA
+// RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks{least-bytes=2048 least-rows=1}))' | FileCheck %s
+// RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks{least-bytes=2048 least-rows=1 target=cuda}))' | FileCheck %s --check-prefix=CUDA
 // RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks))' | FileCheck %s --check-prefix=SMALL
 
 // SMALL-NOT: nn.slice

@@ -32,6 +32,7 @@ ALLOWED = {
     "passes/lower/fusion/view_table.cpp": ("Index Mul Sub", "arithmetic on places"),
     "passes/lower/kernels": ("Broadcast Index Reduce Reshape ScatterAdd", "the loop nests"),
     "passes/lower/kernels/views.cpp": ("all", "the code of every view"),
+    "passes/partition/compute_in_blocks.cpp": ("Slice", "counts elements in its attributes"),
     "passes/partition/exchange_windows.cpp": ("Broadcast", "what is repeated is sent once"),
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
     "passes/train/update/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),

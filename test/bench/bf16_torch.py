@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training step of a transformer in bf16 on the CPU against PyTorch's autocast to bf16, on one host.
+"""A training step of a transformer on the CPU, in bf16 or f32, against PyTorch, on one host.
 
     bf16_torch.py [--build BUILD] [--torch-python PYTHON] [--precision BF16_MIXED|F32] [--layers L] [--width W] [--heads H] [--sequence S] [--vocabulary V]
                   [--batch B] [--threads T] [--turns T] [--cpu-time]

@@ -381,8 +381,8 @@ struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
         }
       }
     }
-    constexpr int64_t kAccesses = 3, kShare = 50; // an addition reads two and writes one
-    return kAccesses * (pieces - 1) * sumBytes <= largeBytes / kShare;
+    constexpr int64_t kAccesses = 3, kPercent = 100; // an addition reads two and writes one
+    return kAccesses * (pieces - 1) * sumBytes <= largeBytes / kPercent * sumShare;
   }
 
   // Whether each sum of a narrow type can be kept in f32 until the last block.

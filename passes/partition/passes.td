@@ -72,6 +72,7 @@ def ComputeInBlocksPass : Pass<"ashlar-compute-in-blocks", "::mlir::func::FuncOp
   let options = [
     Option<"leastBytes", "least-bytes", "int64_t", /*default=*/"int64_t{64} << 20", "smaller values are left alone, and pieces are no larger where they can be">,
     Option<"leastRows", "least-rows", "int64_t", /*default=*/"128", "pieces have no fewer rows, or columns where these are cut">,
+    Option<"sumShare", "sum-share", "int64_t", "2", "percent of the bytes of large values that sums of blocks may move besides">,
     TargetOption<"the target, which decides whether sums of blocks take time">
   ];
 }

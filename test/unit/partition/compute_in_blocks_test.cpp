@@ -41,7 +41,15 @@ public:
         define(llvm::formatv("nn.matmul %x, {0} transpose_a : tensor<12x4xf32>, tensor<12x10xf32> -> tensor<4x10xf32>", all));
     const std::string dx =
         define(llvm::formatv("nn.matmul {0}, %w transpose_b : tensor<12x10xf32>, tensor<4x10xf32> -> tensor<12x4xf32>", all));
-    const std::string most = define(llvm::formatv("nn.reduce max {0} dims = [1] : tensor<12x10xf32> -> tensor<12xf32>", all));
+    std::string most = define(llvm::formatv("nn.reduce max {0} dims = [1] : tensor<12x10xf32> -> tensor<12xf32>", all));
+    if (roll(4) == 0) { // some rows by number
+      const std::string numbers = define("nn.constant dense<[0, 9, 3, 11]> : tensor<4xi64>");
+      const std::string rows =
+          define(llvm::formatv("nn.gather {0}, {1} : tensor<12x10xf32>, tensor<4xi64> -> tensor<4x10xf32>", all, numbers));
+      const std::string few = define(llvm::formatv("nn.reduce sum {0} dims = [1] : tensor<4x10xf32> -> tensor<4xf32>", rows));
+      most =
+          define(llvm::formatv("nn.concat {0}, {0}, {0} dim = 0 : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<12xf32>", few));
+    }
     return llvm::formatv(
         "func.func @forward(%x: tensor<12x4xf32>, %w: tensor<4x10xf32>, %rows: tensor<12xf32>, %columns: tensor<10xf32>) -> "
         "(tensor<4x10xf32>, tensor<12x4xf32>, tensor<12xf32>) {\n{0}  return {1}, {2}, {3} : tensor<4x10xf32>, tensor<12x4xf32>, "
@@ -141,6 +149,7 @@ int64_t cut(ModuleOp module) {
   const int64_t before = countProducts();
   partition::ComputeInBlocksPassOptions options;
   options.leastBytes = options.leastRows = 1;
+  options.sumShare = 1'000'000;
   PassManager passes(module.getContext());
   passes.addNestedPass<func::FuncOp>(partition::createComputeInBlocksPass(options));
   REQUIRE(succeeded(passes.run(module)));

@@ -165,7 +165,7 @@ LogicalResult GemmOp::verify() {
     return emitOpError("sums an operand, which it can only of one batch, with neither bias nor epilogue");
   }
   if (getAccumulate() && (getHasBias() || hasSums)) { // C3
-    return emitOpError("accumulates, with neither bias nor sums");
+    return emitOpError("accumulates, which it can only with neither bias nor sums");
   }
   return success();
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A split in time instead of in space: the sharding rules, which say how an op is computed on parts of its operands, say what a block of
-// rows is, too.
+// A split in time instead of in space: the sharding rules, by which an op is computed on parts of its operands, define blocks of rows, too.
 
 #include "passes/partition/passes.h"
 
@@ -213,7 +212,7 @@ private:
            });
   }
 
-  // Whether nothing that is complete only behind the last block is needed in one: neither a sum, nor what ops outside make of results.
+  // Whether no block needs a value that is complete only behind the last one: a sum, or the result of an op outside that reads results.
   bool isClosed(const Region &split) const {
     DenseSet<Operation *> later;
     for (auto op = split.ops.front()->getIterator(); op != product->getBlock()->end() && &*op != split.ops.back()->getNextNode(); ++op) {
@@ -226,7 +225,7 @@ private:
         return false;
       }
       if (readsLater && !isMemoryEffectFree(&*op)) {
-        return false; // it would move behind what reads the variable
+        return false; // it would move behind reads of the variable
       }
       if (readsLater) {
         later.insert(&*op);
@@ -277,7 +276,7 @@ public:
     }
     Block *block = last->getBlock();
     llvm::for_each(llvm::reverse(region.ops), [](Operation *op) { op->erase(); });
-    sortTopologically(block); // what used a result stood before the last op, maybe
+    sortTopologically(block); // users of results may stand before the last op
   }
 
 private:

@@ -22,8 +22,8 @@ class RedistributionTimes {
 public:
   RedistributionTimes(const LayoutSpace &space, dist::Planner &planner) : space(space), planner(planner) {}
 
-  // Returns the time of the redistribution of a value. One that no kernel writes else is written for it, and read, and so is what its
-  // kernel reads behind it. A slice sends nothing, but copies.
+  // Returns the time of the redistribution of a value. One that no kernel writes otherwise is written for it, and
+  // read, and so are the operands that its kernel reads behind it. A slice sends nothing, but copies.
   int64_t of(const Redistributed &value, dist::LayoutAttr from, dist::LayoutAttr to);
 
   // Returns the time of the redistribution of a sum that is delayed up to its variable. Where it is combined here, and cut only later, the

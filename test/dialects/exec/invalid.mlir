@@ -97,6 +97,17 @@ exec.variant @gemm_c2 arena 64 attributes {axis_names = [], axis_sizes = array<i
 
 // -----
 
+exec.variant @gemm_c3 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                           devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{accumulates, which it can only with neither bias nor sums}}
+    exec.gemm [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>,
+               #exec.buffer<arena, 0, memref<f32>>] batch 1 m 1 n 1 k 1 bias accumulate epilogue none
+  }
+}
+
+// -----
+
 exec.variant @attention_c1 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                                 devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {

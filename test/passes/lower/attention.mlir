@@ -189,3 +189,15 @@ func.func @one_key(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x1x8
   %y = nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x1x8xbf16>, tensor<2x3x1x8xbf16>, tensor<2x3x16xf32>) -> tensor<2x3x16x8xbf16>
   return %y : tensor<2x3x16x8xbf16>
 }
+
+// -----
+
+// Nothing to compute.
+// CHECK-LABEL: @empty
+// CHECK-NOT: exec.fusion
+// EXEC-LABEL: exec.program @empty
+func.func @empty(%q: tensor<4x0x8xf32> {nn.name = "q"}, %k: tensor<4x3x8xf32> {nn.name = "k"}, %v: tensor<4x3x8xf32> {nn.name = "v"}) -> (tensor<4x0x8xf32> {nn.name = "out"}) {
+  %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<4x0x8xf32>, tensor<4x3x8xf32>) -> tensor<4x0xf32>
+  %y = nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<4x0x8xf32>, tensor<4x3x8xf32>, tensor<4x3x8xf32>, tensor<4x0xf32>) -> tensor<4x0x8xf32>
+  return %y : tensor<4x0x8xf32>
+}

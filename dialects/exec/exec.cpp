@@ -8,6 +8,7 @@
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -226,6 +227,11 @@ LogicalResult AttentionOp::verify() {
   }
   if (getMaskStrides() && getMaskStrides()->size() != 4) { // C2
     return emitOpError("has ") << getMaskStrides()->size() << " strides of its mask, which are 4";
+  }
+  const auto ofForward = AttentionTensors::Q | AttentionTensors::K | AttentionTensors::V | AttentionTensors::Out;
+  if (!getBackward() && bitEnumContainsAny(getHeadsInside(), ~ofForward)) { // C3
+    return emitOpError("has heads inside rows of ")
+           << stringifyAttentionTensors(getHeadsInside()) << ", of which it has " << stringifyAttentionTensors(ofForward);
   }
   return success();
 }

@@ -37,6 +37,9 @@ class Exec_Op<string opMnemonic, list<Trait> traits = []> : Op<Exec_Dialect, opM
 def Exec_FusionKindAttr : EnumAttr<Exec_Dialect, Exec_FusionKind, "fusion_kind">;
 def Exec_RoleAttr : EnumAttr<Exec_Dialect, Exec_Role, "role">;
 def Exec_EpilogueAttr : EnumAttr<Exec_Dialect, Exec_Epilogue, "epilogue">;
+def Exec_AttentionTensorsAttr : EnumAttr<Exec_Dialect, Exec_AttentionTensors, "attention_tensors"> {
+  let assemblyFormat = "`(` $value `)`";
+}
 def Exec_ConvKindAttr : EnumAttr<Exec_Dialect, Exec_ConvKind, "conv_kind">;
 def Exec_OperandSumAttr : EnumAttr<Exec_Dialect, Exec_OperandSum, "operand_sum">;
 def Exec_CollectiveKindAttr : EnumAttr<Exec_Dialect, Ashlar_CollectiveKind, "collective_kind"> { let cppNamespace = "::ashlar::exec"; }
@@ -312,18 +315,21 @@ def Exec_ConvOp : Exec_InstrOp<"conv", [DeclareOpInterfaceMethods<FixedWeightsOp
 def Exec_AttentionOp : Exec_InstrOp<"attention"> {
   let summary = "An attention with its log-sum-exp, or the gradients of one, by the library";
   let description = [{
-    buffers, types and sizes as in ashlar_rt_attention_desc, with as many key heads as heads.
+    buffers, types and sizes as in ashlar_rt_attention_desc, with as many key heads as heads. The tensors of `heads_inside` have their
+    heads inside their rows: (batch, rows, heads, width).
 
-        exec.attention forward [...] batch 8 heads 12 rows 128 keys 128 width 64 columns 64 scale 1.250000e-01 causal
+        exec.attention [...] batch 8 heads 12 rows 128 keys 128 width 64 columns 64 scale 1.250000e-01 causal heads_inside(q, k, v, out)
 
-    **Constraints:** (C1) as many buffers as these; (C2) mask strides are four, of a mask.
+    **Constraints:** (C1) as many buffers as these; (C2) mask strides are four, of a mask; (C3) heads are inside rows of tensors that
+    it has.
   }];
   let arguments = (ins UnitAttr:$backward, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$heads, I64Attr:$rows, I64Attr:$keys,
                        I64Attr:$width, I64Attr:$columns, F64Attr:$scale, UnitAttr:$causal, DefaultValuedAttr<I64Attr, "0">:$diagonal,
-                       OptionalAttr<DenseI64ArrayAttr>:$mask_strides);
+                       OptionalAttr<DenseI64ArrayAttr>:$mask_strides,
+                       DefaultValuedAttr<Exec_AttentionTensorsAttr, "AttentionTensors::None">:$heads_inside);
   let assemblyFormat = [{
     (`backward` $backward^)? $buffers `batch` $batch `heads` $heads `rows` $rows `keys` $keys `width` $width `columns` $columns `scale` $scale
-    (`causal` $causal^)? (`diagonal` $diagonal^)? (`mask` $mask_strides^)? attr-dict
+    (`causal` $causal^)? (`diagonal` $diagonal^)? (`mask` $mask_strides^)? (`heads_inside` `` $heads_inside^)? attr-dict
   }];
   let extraClassDeclaration = [{
     // The number of results, which are the last buffers.

@@ -35,6 +35,15 @@ def Exec_Epilogue : Exec_Enum<"Epilogue", "activation applied by a library call"
   I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Relu", 1, "relu">, I32EnumAttrCase<"GeluErf", 2, "gelu_erf">,
   I32EnumAttrCase<"GeluTanh", 3, "gelu_tanh">, I32EnumAttrCase<"Sigmoid", 4, "sigmoid">, I32EnumAttrCase<"Tanh", 5, "tanh">]>;
 
+def Exec_AttentionTensors : I32BitEnumAttr<"AttentionTensors", "tensors of an attention", [
+  I32BitEnumAttrCaseNone<"None", "none">, I32BitEnumAttrCaseBit<"Q", 0, "q">, I32BitEnumAttrCaseBit<"K", 1, "k">,
+  I32BitEnumAttrCaseBit<"V", 2, "v">, I32BitEnumAttrCaseBit<"Out", 3, "out">, I32BitEnumAttrCaseBit<"DOut", 4, "d_out">,
+  I32BitEnumAttrCaseBit<"DQ", 5, "d_q">, I32BitEnumAttrCaseBit<"DK", 6, "d_k">, I32BitEnumAttrCaseBit<"DV", 7, "d_v">]> {
+  let cppNamespace = "::ashlar::exec";
+  let genSpecializedAttr = 0;
+  let separator = ", ";
+}
+
 def Exec_ConvKind : Exec_Enum<"ConvKind", "which of its tensors a convolution computes", [
   I32EnumAttrCase<"Forward", 0, "forward">, I32EnumAttrCase<"Data", 1, "data">, I32EnumAttrCase<"Weights", 2, "weights">]>;
 

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 24
+#define ASHLAR_RT_ABI_VERSION 25
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -190,12 +190,25 @@ typedef struct {
 
 typedef enum { ASHLAR_RT_ATTENTION_FORWARD = 1, ASHLAR_RT_ATTENTION_BACKWARD = 2 } ashlar_rt_attention_kind;
 
+// The tensors of an attention, as bits.
+typedef enum {
+  ASHLAR_RT_ATTENTION_Q = 1,
+  ASHLAR_RT_ATTENTION_K = 2,
+  ASHLAR_RT_ATTENTION_V = 4,
+  ASHLAR_RT_ATTENTION_OUT = 8,
+  ASHLAR_RT_ATTENTION_D_OUT = 16,
+  ASHLAR_RT_ATTENTION_D_Q = 32,
+  ASHLAR_RT_ATTENTION_D_K = 64,
+  ASHLAR_RT_ATTENTION_D_V = 128
+} ashlar_rt_attention_tensor;
+
 // out = softmax(s) v over the keys, s = mask(softcap(scale * q k^T)), or the gradients of it. q: (batch, heads, rows, width), k: (batch,
 // key_heads, keys, width), v: (batch, key_heads, keys, value_width), out: (batch, heads, rows, value_width), dense, of one dtype, on
 // the cpu f32 or bf16, on cuda bf16 or f16, as their gradients; computed in f32. lse: (batch, heads, rows), f32, log(sum(exp(s))) of each
 // row. Head h has the keys of key head h / (heads / key_heads). buffers:
 //   forward    {q, k, v, [mask,] out, lse}
 //   backward   {q, k, v, [mask,] out, lse, d_out, d_q, d_k, d_v}   the last three are written
+// A tensor of `heads_inside` has its heads inside its rows: (batch, rows, heads, width), as a product of all heads gives and takes it.
 // Softcap, where it is not 0: softcap * tanh(s / softcap). Causal: row i sees the keys j <= i + diagonal. The mask is added to s, f32 or
 // bf16, or says which keys are seen, bool. A row that sees no key, or only keys whose s is -inf, is NaN in out and lse, as its
 // softmax is. An infinity or NaN in a key or value that a row does not see may reach the row. All sizes are at least 1; no result overlaps
@@ -209,6 +222,7 @@ typedef struct {
   int64_t diagonal;                // of causal
   uint32_t causal;                 // 0 or 1
   uint32_t mask;                   // ashlar_rt_dtype; 0: none
+  uint64_t heads_inside;           // ashlar_rt_attention_tensor, of all that are so
   int64_t mask_strides[4];         // elements along batch, heads, rows and keys; 0 where it is broadcast
   float scale, softcap;
 } ashlar_rt_attention_desc;

@@ -104,7 +104,7 @@ class Traffic:
         table(f"{name}: kernels", ["kernel", "launches", "GB a step", "MB a launch", "blocks", "operands"], rows)
 
     def gpt(self):
-        return self.count("gpt", GPT_JOB, (70, 600), ["transformer", "--layers", 12, "--width", 768, "--heads", 12, "--sequence", 1024, "--vocabulary", 50304])
+        return self.count("gpt", GPT_JOB, (45, 600), ["transformer", "--layers", 12, "--width", 768, "--heads", 12, "--sequence", 1024, "--vocabulary", 50304])
 
     def resnet(self):
         return self.count("resnet", RESNET_JOB, (110, 700), ["resnet", "--depth", 50, "--image", 224, "--classes", 1000])

@@ -12,6 +12,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 #include <array>
 #include <map>
@@ -80,6 +81,84 @@ bool takes(nn::AttentionGradientOp op, exec::Target target) {
   return takesOp(op, others, target);
 }
 
+// The permutation from (..., rows, heads, columns) to (..., heads, rows, columns), and back; none of fewer dims.
+SmallVector<int64_t> headsSwapped(RankedTensorType type) {
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  if (order.size() >= 3) {
+    std::swap(order.end()[-3], order.end()[-2]);
+  }
+  return order;
+}
+
+// Returns the transpose that swaps heads and rows; null: the op is none.
+nn::TransposeOp asSwap(Operation *op) {
+  auto transpose = dyn_cast_if_present<nn::TransposeOp>(op);
+  const bool swaps = transpose && typeOf(transpose.getInput()).getRank() >= 3 &&
+                     transpose.getPermutation() == ArrayRef<int64_t>(headsSwapped(typeOf(transpose.getInput())));
+  return swaps ? transpose : nn::TransposeOp();
+}
+
+// Returns the tensor of the call's operands, or of its body, that has a tensor's values with their heads inside their rows; the tensor
+// itself where there is none.
+Value withHeadsInside(Value tensor) {
+  nn::TransposeOp swap = asSwap(tensor.getDefiningOp());
+  return swap ? swap.getInput() : tensor;
+}
+
+// Whether the library reads an operand with its heads inside its rows, too: masks and log-sum-exps have no columns.
+bool mayHaveHeadsInside(OpOperand &operand) {
+  auto isMask = [&](auto op) { return op.getMask() && op.getMaskMutable().begin()->getOperandNumber() == operand.getOperandNumber(); };
+  return llvm::TypeSwitch<Operation *, bool>(operand.getOwner())
+      .Case<nn::AttentionOp, nn::AttentionGradientOp>(
+          [&](auto op) { return !isMask(op) && op.getLogSumMutable().getOperandNumber() != operand.getOperandNumber(); })
+      .Case<nn::AttentionLogSumOp>([&](auto op) { return !isMask(op); })
+      .Default(false);
+}
+
+// Moves the transposes of an operand's heads into the call.
+void moveSwapInside(exec::FusionOp call, OpOperand &operand) {
+  nn::TransposeOp swap = asSwap(operand.get().getDefiningOp());
+  BlockArgument inside = call.getBody().getArgument(operand.getOperandNumber());
+  if (!swap || !llvm::all_of(inside.getUses(), mayHaveHeadsInside)) {
+    return;
+  }
+  OpBuilder builder = OpBuilder::atBlockBegin(&call.getBody().front());
+  auto again = nn::TransposeOp::create(builder, swap.getLoc(), inside.getType(), inside, swap.getPermutation());
+  inside.replaceAllUsesExcept(again, again);
+  inside.setType(swap.getInput().getType());
+  operand.set(swap.getInput());
+  if (swap.use_empty()) {
+    swap.erase();
+  }
+}
+
+// Moves the transposes of a result's heads into the call; who reads it as it was gets it by a transpose back.
+void moveSwapInside(exec::FusionOp call, OpResult result) {
+  if (!llvm::any_of(result.getUsers(), asSwap)) {
+    return;
+  }
+  auto yield = cast<exec::YieldOp>(call.getBody().front().getTerminator());
+  OpOperand &inside = yield->getOpOperand(result.getResultNumber());
+  const SmallVector<int64_t> order = headsSwapped(typeOf(result));
+  OpBuilder builder(yield);
+  inside.set(nn::TransposeOp::create(builder, call.getLoc(), inside.get(), order));
+  RankedTensorType before = typeOf(result);
+  result.setType(inside.get().getType());
+  Value back;
+  for (OpOperand &use : llvm::make_early_inc_range(result.getUses())) {
+    if (nn::TransposeOp swap = asSwap(use.getOwner())) {
+      swap.replaceAllUsesWith(Value(result));
+      swap.erase();
+      continue;
+    }
+    if (!back) {
+      builder.setInsertionPointAfter(call);
+      back = nn::TransposeOp::create(builder, call.getLoc(), before, result, order);
+    }
+    use.set(back);
+  }
+}
+
 // Makes a call of ops that read nothing but what is outside, where the last one stands; all their results are the call's.
 void joinOps(ArrayRef<Operation *> ops) {
   SetVector<Value> operands;
@@ -107,6 +186,13 @@ void joinOps(ArrayRef<Operation *> ops) {
     result.replaceAllUsesWith(output);
   }
   llvm::for_each(llvm::reverse(ops), [](Operation *op) { op->erase(); });
+  llvm::for_each(call->getOpOperands(), [&](OpOperand &operand) { moveSwapInside(call, operand); });
+  for (OpResult output : call.getOutputs()) {
+    if (isa<nn::AttentionOp, nn::AttentionGradientOp>(
+            call.getBody().front().getTerminator()->getOperand(output.getResultNumber()).getDefiningOp())) {
+      moveSwapInside(call, output);
+    }
+  }
 }
 
 void joinLogSum(nn::AttentionOp op, exec::Target target) {
@@ -241,29 +327,58 @@ uint64_t attentionWorkspace(Operation *op, exec::Target target) {
 // The buffers come in the order of the descriptor: operands, results.
 LogicalResult buildAttentionCall(const CallSite &site) {
   exec::FusionOp fusion = site.fusion;
-  Operation *first = &fusion.getBody().front().front();
+  Block &body = fusion.getBody().front();
   SmallVector<Attribute> buffers;
-  auto take = [&](Value operand) { buffers.push_back(site.operands[cast<BlockArgument>(operand).getArgNumber()]); };
-  auto build = [&](auto op, bool backward, ValueRange saved, ArrayRef<unsigned> results) {
-    RankedTensorType query = typeOf(op.getQuery());
-    llvm::for_each(ValueRange{op.getQuery(), op.getKey(), op.getValue()}, take);
-    DenseI64ArrayAttr strides;
-    if (Value mask = op.getMask()) {
-      take(mask);
-      strides = site.builder.getDenseI64ArrayAttr(*stridesOf(typeOf(mask), query));
+  auto inside = exec::AttentionTensors::None;
+  auto take = [&](Value operand, exec::AttentionTensors tensor) {
+    Value read = withHeadsInside(operand);
+    inside = inside | (read == operand ? exec::AttentionTensors::None : tensor);
+    buffers.push_back(site.operands[cast<BlockArgument>(read).getArgNumber()]);
+  };
+  auto give = [&](Value result, exec::AttentionTensors tensor) {
+    for (OpOperand &yielded : body.getTerminator()->getOpOperands()) {
+      if (withHeadsInside(yielded.get()) == result) {
+        inside = inside | (yielded.get() == result ? exec::AttentionTensors::None : tensor);
+        buffers.push_back(site.results[yielded.getOperandNumber()]);
+      }
     }
-    llvm::for_each(saved, take);
-    llvm::for_each(results, [&](unsigned result) { buffers.push_back(site.results[result]); });
+  };
+  auto takeScores = [&](auto op) {
+    take(op.getQuery(), exec::AttentionTensors::Q);
+    take(op.getKey(), exec::AttentionTensors::K);
+    take(op.getValue(), exec::AttentionTensors::V);
+    if (Value mask = op.getMask()) {
+      take(mask, exec::AttentionTensors::None);
+    }
+  };
+  auto build = [&](auto op, bool backward) {
+    RankedTensorType query = typeOf(op.getQuery());
     const Sizes sizes = sizesOf(query, typeOf(op.getKey()), typeOf(op.getValue()));
+    DenseI64ArrayAttr strides = op.getMask() ? site.builder.getDenseI64ArrayAttr(*stridesOf(typeOf(op.getMask()), query)) : nullptr;
     exec::AttentionOp::create(site.builder, site.loc, backward, site.builder.getArrayAttr(buffers), sizes.batch, sizes.heads, sizes.rows,
-                              sizes.keys, sizes.width, sizes.columns, op.getScale(), op.getCausal(), op.getDiagonal(), strides);
+                              sizes.keys, sizes.width, sizes.columns, op.getScale(), op.getCausal(), op.getDiagonal(), strides, inside);
     return success();
   };
-  if (auto gradient = dyn_cast<nn::AttentionGradientOp>(first)) {
-    return build(gradient, /*backward=*/true, {gradient.getOut(), gradient.getLogSum(), gradient.getGradient()}, {0, 1, 2});
+  auto gradients = llvm::to_vector(body.getOps<nn::AttentionGradientOp>());
+  auto attentions = llvm::to_vector(body.getOps<nn::AttentionOp>());
+  if (gradients.size() == 3) {
+    takeScores(gradients[0]);
+    take(gradients[0].getOut(), exec::AttentionTensors::Out);
+    take(gradients[0].getLogSum(), exec::AttentionTensors::None);
+    take(gradients[0].getGradient(), exec::AttentionTensors::DOut);
+    const exec::AttentionTensors given[] = {exec::AttentionTensors::DQ, exec::AttentionTensors::DK, exec::AttentionTensors::DV};
+    for (auto [gradient, tensor] : llvm::zip_equal(gradients, given)) {
+      give(gradient.getResult(), tensor);
+    }
+    return build(gradients[0], /*backward=*/true);
   }
-  auto op = dyn_cast_if_present<nn::AttentionOp>(first->getNextNode());
-  return op ? build(op, /*backward=*/false, {}, {1, 0}) : fusion.emitOpError("has no single attention");
+  if (attentions.size() != 1) {
+    return fusion.emitOpError("has no single attention");
+  }
+  takeScores(attentions[0]);
+  give(attentions[0].getResult(), exec::AttentionTensors::Out);
+  give(attentions[0].getLogSum(), exec::AttentionTensors::None);
+  return build(attentions[0], /*backward=*/false);
 }
 
 ashlar_rt_attention_desc describeAttention(exec::AttentionOp call) {
@@ -279,6 +394,7 @@ ashlar_rt_attention_desc describeAttention(exec::AttentionOp call) {
   desc.value_width = call.getColumns();
   desc.diagonal = static_cast<int64_t>(call.getDiagonal());
   desc.causal = call.getCausal();
+  desc.heads_inside = static_cast<uint64_t>(call.getHeadsInside()); // the same bits
   if (std::optional<ArrayRef<int64_t>> strides = call.getMaskStrides()) {
     desc.mask = dtypeOf(bufferAt(3));
     llvm::copy(*strides, desc.mask_strides);

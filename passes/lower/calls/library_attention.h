@@ -20,6 +20,7 @@ namespace ashlar::lower {
 // types; the others stay. Not by the rows of library_call.h: a call has several results, and ops that do not read each other.
 //   %l = nn.attention_log_sum %q, %k;  %y = nn.attention %q, %k, %v, %l
 //   ==>  %l, %y = exec.fusion attention(%q, %k, %v) { both; exec.yield both }
+// Transposes between (rows, heads) and (heads, rows) of what they read and give become the call's, too.
 void joinAttention(mlir::func::FuncOp function, exec::Target target);
 
 // Returns the bytes that a call needs: for each thread, or of the device where its workspace has a fixed place.

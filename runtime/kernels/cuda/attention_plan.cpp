@@ -33,24 +33,40 @@ bool AttentionPlan::isOf(const ashlar_rt_attention_desc &other) const {
   return std::memcmp(&desc, &other, sizeof(desc)) == 0;
 }
 
-// A tensor of (rows, columns) for each head.
-Tensor AttentionPlan::dense(cudnnDataType_t of, int64_t rows, int64_t columns, bool isInner) {
-  const CudnnGraph::Dims dims = {desc.batch, desc.heads, rows, columns};
-  const CudnnGraph::Dims strides = {desc.heads * rows * columns, rows * columns, columns, 1};
-  return isInner ? graph.inner(of, dims, strides) : graph.memory(of, dims, strides);
+// Those of a tensor of the attention with (rows, columns) for each head.
+CudnnGraph::Dims AttentionPlan::strides(ashlar_rt_attention_tensor tensor, int64_t rows, int64_t columns) const {
+  const bool isInside = (desc.heads_inside & tensor) != 0;
+  return {desc.heads * rows * columns, isInside ? columns : rows * columns, isInside ? desc.heads * columns : columns, 1};
+}
+
+// A tensor of the attention.
+Tensor AttentionPlan::operand(ashlar_rt_attention_tensor tensor, int64_t rows, int64_t columns) {
+  return graph.memory(type, {desc.batch, desc.heads, rows, columns}, strides(tensor, rows, columns));
 }
 
 // The same memory as (columns, rows).
-Tensor AttentionPlan::transposed(int64_t rows, int64_t columns) {
-  return graph.memory(type, {desc.batch, desc.heads, columns, rows}, {desc.heads * rows * columns, rows * columns, 1, columns});
+Tensor AttentionPlan::transposed(ashlar_rt_attention_tensor tensor, int64_t rows, int64_t columns) {
+  CudnnGraph::Dims by = strides(tensor, rows, columns);
+  std::swap(by[2], by[3]);
+  return graph.memory(type, {desc.batch, desc.heads, columns, rows}, by);
+}
+
+// (rows, columns) of f32 for each head.
+Tensor AttentionPlan::dense(int64_t rows, int64_t columns) {
+  return graph.memory(CUDNN_DATA_FLOAT, {desc.batch, desc.heads, rows, columns}, {desc.heads * rows * columns, rows * columns, columns, 1});
+}
+
+// The same in no memory.
+Tensor AttentionPlan::inner(cudnnDataType_t of, int64_t rows, int64_t columns) {
+  return graph.inner(of, {desc.batch, desc.heads, rows, columns}, {desc.heads * rows * columns, rows * columns, columns, 1});
 }
 
 Tensor AttentionPlan::scoreLike(cudnnDataType_t of) {
-  return dense(of, desc.rows, desc.keys, /*isInner=*/true);
+  return inner(of, desc.rows, desc.keys);
 }
 
 Tensor AttentionPlan::rowLike() {
-  return dense(CUDNN_DATA_FLOAT, desc.rows, 1, /*isInner=*/true);
+  return inner(CUDNN_DATA_FLOAT, desc.rows, 1);
 }
 
 // Sets the scores of keys behind the row to -infinity.
@@ -76,7 +92,8 @@ Tensor AttentionPlan::maskTensor() {
 
 // scores = scale * q k^T + mask
 AttentionPlan::Scores AttentionPlan::addScores() {
-  const Tensor query = dense(type, desc.rows, desc.width, /*isInner=*/false), key = transposed(desc.keys, desc.width);
+  const Tensor query = operand(ASHLAR_RT_ATTENTION_Q, desc.rows, desc.width);
+  const Tensor key = transposed(ASHLAR_RT_ATTENTION_K, desc.keys, desc.width);
   const Tensor scale = graph.number(desc.scale), products = scoreLike(), scores = scoreLike();
   graph.multiply(query, key, products);
   graph.apply(CUDNN_POINTWISE_MUL, {products, scale}, scores);
@@ -99,9 +116,8 @@ void AttentionPlan::setTensors(const Scores &first, Tensor value, const std::vec
 // out = softmax(scores) v, lse = max + log(sum(exp(scores - max)))
 void AttentionPlan::addForward() {
   const Scores first = addScores();
-  const Tensor value = dense(type, desc.keys, desc.value_width, /*isInner=*/false);
-  const Tensor out = dense(type, desc.rows, desc.value_width, /*isInner=*/false);
-  const Tensor lse = dense(CUDNN_DATA_FLOAT, desc.rows, 1, /*isInner=*/false);
+  const Tensor value = operand(ASHLAR_RT_ATTENTION_V, desc.keys, desc.value_width);
+  const Tensor out = operand(ASHLAR_RT_ATTENTION_OUT, desc.rows, desc.value_width), lse = dense(desc.rows, 1);
   const Tensor scores = hideKeys(first.scores);
   const Tensor most = rowLike(), below = scoreLike(), exponentials = scoreLike(), sum = rowLike(), logarithm = rowLike();
   const Tensor weights = scoreLike(type);
@@ -119,12 +135,12 @@ void AttentionPlan::addForward() {
 // With w = exp(scores - lse) and means = sum(d_out * out): d_v = w^T d_out, d_s = w (d_out v^T - means) scale, d_k = d_s^T q, d_q = d_s k.
 void AttentionPlan::addBackward() {
   const int64_t rows = desc.rows, keys = desc.keys, columns = desc.value_width;
-  const Tensor dOut = dense(type, rows, columns, /*isInner=*/false), out = dense(type, rows, columns, /*isInner=*/false);
-  const Tensor lse = dense(CUDNN_DATA_FLOAT, rows, 1, /*isInner=*/false), value = transposed(keys, columns);
-  const Tensor dQuery = dense(type, rows, desc.width, /*isInner=*/false), dKey = dense(type, keys, desc.width, /*isInner=*/false);
-  const Tensor dValue = dense(type, keys, columns, /*isInner=*/false);
-  means = dense(CUDNN_DATA_FLOAT, rows, 1, /*isInner=*/false);
-  dqSums = dense(CUDNN_DATA_FLOAT, rows, desc.width, /*isInner=*/false);
+  const Tensor dOut = operand(ASHLAR_RT_ATTENTION_D_OUT, rows, columns), out = operand(ASHLAR_RT_ATTENTION_OUT, rows, columns);
+  const Tensor lse = dense(rows, 1), value = transposed(ASHLAR_RT_ATTENTION_V, keys, columns);
+  const Tensor dQuery = operand(ASHLAR_RT_ATTENTION_D_Q, rows, desc.width), dKey = operand(ASHLAR_RT_ATTENTION_D_K, keys, desc.width);
+  const Tensor dValue = operand(ASHLAR_RT_ATTENTION_D_V, keys, columns);
+  means = dense(rows, 1);
+  dqSums = dense(rows, desc.width);
 
   // With strides between those of (rows, heads) and (heads, rows), as the front end has them: it is in no memory.
   const Tensor products = graph.inner(CUDNN_DATA_FLOAT, {desc.batch, desc.heads, rows, columns},
@@ -138,8 +154,8 @@ void AttentionPlan::addBackward() {
   const Tensor below = scoreLike(), weights = scoreLike();
   graph.apply(CUDNN_POINTWISE_SUB, {first.scores, lse}, below);
   graph.apply(CUDNN_POINTWISE_EXP, {hideKeys(below)}, weights);
-  const CudnnGraph::Dims dims = {desc.batch, desc.heads, keys, rows}, strides = {desc.heads * rows * keys, rows * keys, 1, keys};
-  const Tensor weightsByKey = graph.inner(type, dims, strides);
+  const CudnnGraph::Dims dims = {desc.batch, desc.heads, keys, rows}, byKey = {desc.heads * rows * keys, rows * keys, 1, keys};
+  const Tensor weightsByKey = graph.inner(type, dims, byKey);
   graph.view(weights, weightsByKey);
   graph.multiply(weightsByKey, dOut, dValue);
 
@@ -148,11 +164,12 @@ void AttentionPlan::addBackward() {
   graph.apply(CUDNN_POINTWISE_SUB, {dWeights, means}, centered);
   graph.apply(CUDNN_POINTWISE_MUL, {centered, weights}, weighted);
   graph.apply(CUDNN_POINTWISE_MUL, {weighted, first.scale}, dScores);
-  const Tensor dScoresByKey = graph.inner(type, dims, strides);
+  const Tensor dScoresByKey = graph.inner(type, dims, byKey);
   graph.view(dScores, dScoresByKey);
   graph.multiply(dScoresByKey, first.query, dKey);
 
-  const Tensor keyRows = dense(CUDNN_DATA_FLOAT, keys, desc.width, /*isInner=*/true);
+  const Tensor keyRows =
+      graph.inner(CUDNN_DATA_FLOAT, {desc.batch, desc.heads, keys, desc.width}, strides(ASHLAR_RT_ATTENTION_K, keys, desc.width));
   graph.view(first.key, keyRows);
   graph.multiply(dScores, keyRows, dqSums);
   graph.apply(CUDNN_POINTWISE_IDENTITY, {dqSums}, dQuery);

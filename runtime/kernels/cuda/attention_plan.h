@@ -53,8 +53,11 @@ private:
     CudnnGraph::Tensor query, key, scale, scores, mask; // mask: 0 for none
   };
 
-  CudnnGraph::Tensor dense(cudnnDataType_t type, int64_t rows, int64_t columns, bool isInner);
-  CudnnGraph::Tensor transposed(int64_t rows, int64_t columns);
+  CudnnGraph::Dims strides(ashlar_rt_attention_tensor tensor, int64_t rows, int64_t columns) const;
+  CudnnGraph::Tensor operand(ashlar_rt_attention_tensor tensor, int64_t rows, int64_t columns);
+  CudnnGraph::Tensor transposed(ashlar_rt_attention_tensor tensor, int64_t rows, int64_t columns);
+  CudnnGraph::Tensor dense(int64_t rows, int64_t columns);
+  CudnnGraph::Tensor inner(cudnnDataType_t type, int64_t rows, int64_t columns);
   CudnnGraph::Tensor scoreLike(cudnnDataType_t type = CUDNN_DATA_FLOAT);
   CudnnGraph::Tensor rowLike();
   CudnnGraph::Tensor maskTensor();

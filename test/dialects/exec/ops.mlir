@@ -52,6 +52,10 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     exec.attention [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                     #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
                    batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 causal diagonal 1 mask [0, 0, 5, 1]
+    // CHECK: exec.attention [{{.*}}] batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 heads_inside(k, out)
+    exec.attention [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
+                    #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
+                   batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 heads_inside(out, k)
     // CHECK: exec.gemm [{{.*}}] batch 1 m 1 n 1 k 1 epilogue none
     exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
               batch 1 m 1 n 1 k 1 epilogue none

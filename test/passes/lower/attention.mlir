@@ -201,3 +201,60 @@ func.func @empty(%q: tensor<4x0x8xf32> {nn.name = "q"}, %k: tensor<4x3x8xf32> {n
   %y = nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<4x0x8xf32>, tensor<4x3x8xf32>, tensor<4x3x8xf32>, tensor<4x0xf32>) -> tensor<4x0x8xf32>
   return %y : tensor<4x0x8xf32>
 }
+
+// -----
+
+// Heads are taken out of rows and put back into them: the calls read and write what is around, and no transpose is left but for a reader
+// of the gradient of the keys as it was.
+// CHECK-LABEL: @heads_inside
+// CHECK-NOT: nn.transpose
+// CHECK: %[[F:.*]]:2 = exec.fusion attention(%arg0, %arg1, %arg2)
+// CHECK-SAME: tensor<2x3x16xf32>, tensor<2x16x3x8xf32>
+// CHECK-COUNT-3: nn.transpose %{{.*}} [0, 2, 1, 3]
+// CHECK-NEXT: nn.attention_log_sum
+// CHECK: %[[Y:.*]] = nn.attention
+// CHECK: %[[T:.*]] = nn.transpose %[[Y]] [0, 2, 1, 3]
+// CHECK: exec.yield %{{.*}}, %[[T]]
+// CHECK-NOT: nn.transpose
+// CHECK: %[[B:.*]]:3 = exec.fusion attention(%arg0, %arg1, %arg2, %[[F]]#0, %[[F]]#1, %arg3)
+// CHECK-SAME: -> (tensor<2x16x3x8xf32>, tensor<2x16x3x8xf32>, tensor<2x3x16x8xf32>)
+// CHECK: exec.yield
+// CHECK: %[[BACK:.*]] = nn.transpose %[[B]]#1 [0, 2, 1, 3]
+// CHECK-NOT: nn.transpose
+// CHECK: return %[[F]]#1, %[[B]]#0, %[[BACK]], %[[B]]#1, %[[B]]#2
+// EXEC-LABEL: exec.program @heads_inside
+// EXEC-NOT: exec.loop
+// EXEC: exec.attention [{{.*}}] batch 2 heads 3 rows 16 keys 16 width 8 columns 8 scale 5.000000e-01 heads_inside(q, k, v, out)
+// EXEC: exec.attention backward [{{.*}}] batch 2 heads 3 rows 16 keys 16 width 8 columns 8 scale 5.000000e-01 heads_inside(q, k, v, out, d_out, d_q, d_k)
+func.func @heads_inside(%q0: tensor<2x16x3x8xf32> {nn.name = "q"}, %k0: tensor<2x16x3x8xf32> {nn.name = "k"}, %v0: tensor<2x16x3x8xf32> {nn.name = "v"}, %g0: tensor<2x16x3x8xf32> {nn.name = "g"}) -> (tensor<2x16x3x8xf32> {nn.name = "out0"}, tensor<2x16x3x8xf32> {nn.name = "out1"}, tensor<2x3x16x8xf32> {nn.name = "out2"}, tensor<2x16x3x8xf32> {nn.name = "out3"}, tensor<2x3x16x8xf32> {nn.name = "out4"}) {
+  %q = nn.transpose %q0 [0, 2, 1, 3] : tensor<2x16x3x8xf32> -> tensor<2x3x16x8xf32>
+  %k = nn.transpose %k0 [0, 2, 1, 3] : tensor<2x16x3x8xf32> -> tensor<2x3x16x8xf32>
+  %v = nn.transpose %v0 [0, 2, 1, 3] : tensor<2x16x3x8xf32> -> tensor<2x3x16x8xf32>
+  %l = nn.attention_log_sum %q, %k scale = 0.5 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l scale = 0.5 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>) -> tensor<2x3x16x8xf32>
+  %y0 = nn.transpose %y [0, 2, 1, 3] : tensor<2x3x16x8xf32> -> tensor<2x16x3x8xf32>
+  %g = nn.transpose %g0 [0, 2, 1, 3] : tensor<2x16x3x8xf32> -> tensor<2x3x16x8xf32>
+  %dq = nn.attention_gradient query %q, %k, %v, %l, %y, %g scale = 0.5 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>) -> tensor<2x3x16x8xf32>
+  %dk = nn.attention_gradient key %q, %k, %v, %l, %y, %g scale = 0.5 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>) -> tensor<2x3x16x8xf32>
+  %dv = nn.attention_gradient value %q, %k, %v, %l, %y, %g scale = 0.5 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>) -> tensor<2x3x16x8xf32>
+  %dq0 = nn.transpose %dq [0, 2, 1, 3] : tensor<2x3x16x8xf32> -> tensor<2x16x3x8xf32>
+  %dk0 = nn.transpose %dk [0, 2, 1, 3] : tensor<2x3x16x8xf32> -> tensor<2x16x3x8xf32>
+  return %y0, %dq0, %dk, %dk0, %dv : tensor<2x16x3x8xf32>, tensor<2x16x3x8xf32>, tensor<2x3x16x8xf32>, tensor<2x16x3x8xf32>, tensor<2x3x16x8xf32>
+}
+
+// -----
+
+// A mask and a log-sum-exp are read as they are, and other transposes stay.
+// CHECK-LABEL: @heads_stay
+// CHECK-DAG: %[[M:.*]] = nn.transpose %arg1 [0, 2, 1, 3]
+// CHECK-DAG: %[[Q:.*]] = nn.transpose %arg0 [2, 0, 1, 3]
+// CHECK: %[[F:.*]]:2 = exec.fusion attention(%[[Q]], %arg2, %[[M]], %arg3)
+// CHECK: nn.transpose %[[F]]#0 [1, 0, 2]
+func.func @heads_stay(%q0: tensor<3x16x2x8xf32> {nn.name = "q"}, %m0: tensor<2x16x3x16xf32> {nn.name = "m"}, %k: tensor<2x3x16x8xf32> {nn.name = "k"}, %v: tensor<2x3x16x8xf32> {nn.name = "v"}) -> (tensor<2x3x16x8xf32> {nn.name = "out0"}, tensor<3x2x16xf32> {nn.name = "out1"}) {
+  %q = nn.transpose %q0 [2, 0, 1, 3] : tensor<3x16x2x8xf32> -> tensor<2x3x16x8xf32>
+  %m = nn.transpose %m0 [0, 2, 1, 3] : tensor<2x16x3x16xf32> -> tensor<2x3x16x16xf32>
+  %l = nn.attention_log_sum %q, %k mask = %m scale = 1.0 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x16xf32>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l mask = %m scale = 1.0 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16x16xf32>) -> tensor<2x3x16x8xf32>
+  %l0 = nn.transpose %l [1, 0, 2] : tensor<2x3x16xf32> -> tensor<3x2x16xf32>
+  return %y, %l0 : tensor<2x3x16x8xf32>, tensor<3x2x16xf32>
+}

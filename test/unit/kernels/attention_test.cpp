@@ -115,6 +115,26 @@ struct Problem {
     }
   }
 
+  // Takes the tensors of desc.heads_inside from (batch, heads, rows, width) to (batch, rows, heads, width), or back.
+  void swapHeads(bool isBack) {
+    const auto swap = [&](uint64_t bit, Tensor &tensor, int64_t heads, int64_t rows, int64_t width) {
+      const Tensor from = tensor;
+      for (int64_t i = 0; i < from.size() && (desc.heads_inside & bit) != 0; ++i) {
+        const int64_t column = i % width, row = i / width % rows, head = i / width / rows % heads, batch = i / width / rows / heads;
+        const int64_t at = ((batch * rows + row) * heads + head) * width + column;
+        tensor.set(isBack ? i : at, from.at(isBack ? at : i));
+      }
+    };
+    swap(ASHLAR_RT_ATTENTION_Q, q, desc.heads, desc.rows, desc.width);
+    swap(ASHLAR_RT_ATTENTION_K, k, desc.key_heads, desc.keys, desc.width);
+    swap(ASHLAR_RT_ATTENTION_V, v, desc.key_heads, desc.keys, desc.value_width);
+    swap(ASHLAR_RT_ATTENTION_OUT, out, desc.heads, desc.rows, desc.value_width);
+    swap(ASHLAR_RT_ATTENTION_D_OUT, dOut, desc.heads, desc.rows, desc.value_width);
+    swap(ASHLAR_RT_ATTENTION_D_Q, dq, desc.heads, desc.rows, desc.width);
+    swap(ASHLAR_RT_ATTENTION_D_K, dk, desc.key_heads, desc.keys, desc.width);
+    swap(ASHLAR_RT_ATTENTION_D_V, dv, desc.key_heads, desc.keys, desc.value_width);
+  }
+
   std::vector<void *> buffers(bool isBackward) {
     std::vector<void *> buffers = {q.data(), k.data(), v.data()};
     if (desc.mask != 0) {
@@ -388,6 +408,27 @@ TEST_CASE("attention: random shapes, masks and types agree with the plain loops"
   }
 }
 
+TEST_CASE("attention: heads inside rows give the same bits", "[kernels][attention]") {
+  std::mt19937 random(8);
+  for (const AttentionKernel *kernel : availableKernels()) {
+    for (int round = 0; round < 24; ++round) {
+      Problem plain(randomDesc(round, random), random);
+      if (const uint32_t mask = kMasks[random() % 4]) {
+        plain.addMask(mask, random() % 16, random);
+      }
+      Problem inside = plain;
+      inside.desc.heads_inside = round < 8 ? uint64_t{1} << round : random() % 256;
+      inside.swapHeads(/*isBack=*/false);
+      INFO(kernel->name << ": " << plain.description() << " heads inside " << inside.desc.heads_inside);
+      const int threads = 1 + static_cast<int>(random() % 3);
+      plain.run(*kernel, threads);
+      inside.run(*kernel, threads);
+      inside.swapHeads(/*isBack=*/true);
+      REQUIRE(inside.hasBitsOf(plain));
+    }
+  }
+}
+
 TEST_CASE("attention: the bits do not depend on threads, batch entries or heads", "[kernels][attention]") {
   // Few heads are cut into units of rows and keys, many into whole heads; all of them give the bits of one thread.
   std::mt19937 random(2);
@@ -574,6 +615,9 @@ TEST_CASE("attention: refuses what only a broken image can ask for", "[kernels][
   desc.mask = ASHLAR_RT_I32;
   REQUIRE(Attention::prepare(desc, 1, attention).message() == "attention with a mask of type 3: it must be f32, bf16 or bool");
   desc.mask = 0;
+  desc.heads_inside = 256;
+  REQUIRE(Attention::prepare(desc, 1, attention).message() == "attention with heads inside rows of tensors 0x100: all there are are 0xff");
+  desc.heads_inside = 0;
   desc.kind = 9;
   REQUIRE(Attention::prepare(desc, 1, attention).message() == "attention of kind 9: the last known one is 2");
 }

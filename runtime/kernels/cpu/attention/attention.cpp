@@ -42,6 +42,9 @@ Status check(const ashlar_rt_attention_desc &desc) {
   if (desc.dtype != ASHLAR_RT_F32 && desc.dtype != ASHLAR_RT_BF16) {
     return internal("attention of type {}: it must be f32 or bf16", desc.dtype);
   }
+  if (constexpr uint64_t kAll = 2 * ASHLAR_RT_ATTENTION_D_V - 1; desc.heads_inside > kAll) {
+    return internal("attention with heads inside rows of tensors {:#x}: all there are are {:#x}", desc.heads_inside, kAll);
+  }
   if (desc.mask != 0 && desc.mask != ASHLAR_RT_F32 && desc.mask != ASHLAR_RT_BF16 && desc.mask != ASHLAR_RT_BOOL) {
     return internal("attention with a mask of type {}: it must be f32, bf16 or bool", desc.mask);
   }
@@ -50,6 +53,15 @@ Status check(const ashlar_rt_attention_desc &desc) {
 
 int64_t bytesOf(uint32_t dtype) {
   return dtype == ASHLAR_RT_BOOL ? 1 : dtype == ASHLAR_RT_BF16 ? 2 : 4;
+}
+
+// Returns the rows of a head, counted over all batch entries, of a tensor with so many heads, rows and columns.
+AttentionRows rowsOf(const ashlar_rt_attention_desc &desc, ashlar_rt_attention_tensor tensor, void *buffer, int64_t head, int64_t heads,
+                     int64_t rows, int64_t width) {
+  const bool isInside = (desc.heads_inside & tensor) != 0;
+  const int64_t row = isInside ? heads * width : width, nextHead = isInside ? width : rows * width;
+  const int64_t offset = head / heads * heads * rows * width + head % heads * nextHead;
+  return {static_cast<char *>(buffer) + offset * bytesOf(desc.dtype), row, nextHead, desc.dtype == ASHLAR_RT_BF16};
 }
 
 // Cuts units, with these costs again and again, into `parts` runs of about equal cost; returns where each begins, and the end.
@@ -152,28 +164,35 @@ void Attention::State::cutBackward(int threads) {
 }
 
 AttentionPiece Attention::State::pieceAt(int64_t head, int64_t heads, Pass pass, void *const *buffers) const {
-  const int64_t bytes = bytesOf(desc.dtype), batch = head / desc.heads, headOfBatch = head % desc.heads;
-  const int64_t keyHead = head / (desc.heads / desc.key_heads);
-  const int64_t ofQ = head * desc.rows * desc.width * bytes, ofOut = head * desc.rows * desc.value_width * bytes;
-  const int64_t ofK = keyHead * desc.keys * desc.width * bytes, ofV = keyHead * desc.keys * desc.value_width * bytes;
-  const auto at = [](void *buffer, int64_t offset) { return static_cast<char *>(buffer) + offset; };
+  const int64_t batch = head / desc.heads, headOfBatch = head % desc.heads;
+  const auto ofRows = [&](ashlar_rt_attention_tensor tensor, void *buffer, int64_t width) {
+    return rowsOf(desc, tensor, buffer, head, desc.heads, desc.rows, width);
+  };
+  const auto ofKeys = [&](ashlar_rt_attention_tensor tensor, void *buffer, int64_t width) {
+    return rowsOf(desc, tensor, buffer, head / (desc.heads / desc.key_heads), desc.key_heads, desc.keys, width);
+  };
   AttentionPiece piece{};
   piece.desc = &desc;
   piece.memory = &memory;
-  piece.q = at(buffers[0], ofQ);
-  piece.k = at(buffers[1], ofK);
-  piece.v = at(buffers[2], ofV);
+  piece.q = ofRows(ASHLAR_RT_ATTENTION_Q, buffers[0], desc.width);
+  piece.k = ofKeys(ASHLAR_RT_ATTENTION_K, buffers[1], desc.width);
+  piece.v = ofKeys(ASHLAR_RT_ATTENTION_V, buffers[2], desc.value_width);
   if (desc.mask != 0) {
-    piece.mask = at(buffers[3], (batch * desc.mask_strides[0] + headOfBatch * desc.mask_strides[1]) * bytesOf(desc.mask));
+    const int64_t offset = batch * desc.mask_strides[0] + headOfBatch * desc.mask_strides[1];
+    piece.mask = static_cast<char *>(buffers[3]) + offset * bytesOf(desc.mask);
     ++buffers;
   }
-  piece.out = at(buffers[3], ofOut);
+  piece.out = ofRows(ASHLAR_RT_ATTENTION_OUT, buffers[3], desc.value_width);
   piece.lse = static_cast<float *>(buffers[4]) + head * desc.rows;
   if (desc.kind == ASHLAR_RT_ATTENTION_BACKWARD) {
-    piece.dOut = at(buffers[5], ofOut);
-    piece.dq = pass != Pass::Keys ? at(buffers[6], ofQ) : nullptr;
-    piece.dk = pass != Pass::Rows ? at(buffers[7], ofK) : nullptr;
-    piece.dv = pass != Pass::Rows ? at(buffers[8], ofV) : nullptr;
+    piece.dOut = ofRows(ASHLAR_RT_ATTENTION_D_OUT, buffers[5], desc.value_width);
+    if (pass != Pass::Keys) {
+      piece.dq = ofRows(ASHLAR_RT_ATTENTION_D_Q, buffers[6], desc.width);
+    }
+    if (pass != Pass::Rows) {
+      piece.dk = ofKeys(ASHLAR_RT_ATTENTION_D_K, buffers[7], desc.width);
+      piece.dv = ofKeys(ASHLAR_RT_ATTENTION_D_V, buffers[8], desc.value_width);
+    }
   }
   piece.heads = heads;
   piece.lastRowBlock = rowBlocks();

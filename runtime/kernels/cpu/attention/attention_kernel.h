@@ -13,16 +13,22 @@
 
 namespace ashlar::rt {
 
-// Heads with the same keys and values, and blocks of their rows and keys. Pointers are to the first of the heads, all of whose rows follow,
-// and to its key head.
+// The rows of a head of a tensor, dense in themselves. No functions: the kernels are compiled for other processors.
+struct AttentionRows {
+  void *first;  // null: there are none
+  int64_t row;  // elements from row to row
+  int64_t head; // elements from head to head
+  bool isBf16;
+};
+
+// Heads with the same keys and values, and blocks of their rows and keys. Rows are those of the first of the heads, and of its key head.
 struct AttentionPiece {
   const ashlar_rt_attention_desc *desc;
   const AttentionMemory *memory;
-  const void *q, *k, *v, *mask; // no mask: null
-  const void *dOut;
-  void *out; // backward: read only
+  AttentionRows q, k, v, dOut, out; // read, but out forward
+  const void *mask;                 // no mask: null
   float *lse;
-  void *dq, *dk, *dv; // dq null: only dk and dv are computed; dk and dv null: only dq
+  AttentionRows dq, dk, dv; // without dq only dk and dv are computed; without dk and dv only dq
   int64_t heads;
   int64_t firstRowBlock, lastRowBlock; // behind the last one
   int64_t firstKeyBlock, lastKeyBlock; // forward: all

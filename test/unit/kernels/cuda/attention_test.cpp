@@ -99,6 +99,29 @@ struct Case {
     return status.message();
   }
 
+  // Takes the tensors of desc.heads_inside from (batch, heads, rows, width) to (batch, rows, heads, width), or back.
+  void swapHeads(bool isBack) {
+    const uint64_t bits[] = {ASHLAR_RT_ATTENTION_Q,     ASHLAR_RT_ATTENTION_K,   ASHLAR_RT_ATTENTION_V,   ASHLAR_RT_ATTENTION_OUT, 0,
+                             ASHLAR_RT_ATTENTION_D_OUT, ASHLAR_RT_ATTENTION_D_Q, ASHLAR_RT_ATTENTION_D_K, ASHLAR_RT_ATTENTION_D_V};
+    for (size_t buffer = 0; buffer < buffers.size(); ++buffer) {
+      if ((desc.heads_inside & bits[buffer]) == 0) {
+        continue;
+      }
+      const bool ofKeys = buffer == 1 || buffer == 2 || buffer >= 7;
+      const auto count = static_cast<size_t>(counts[buffer]), rows = static_cast<size_t>(ofKeys ? desc.keys : desc.rows);
+      const auto heads = static_cast<size_t>(desc.heads), width = count / (static_cast<size_t>(desc.batch) * heads * rows);
+      const std::vector<char> from = gpu.download(buffers[buffer], count * 2);
+      std::vector<char> to(from.size());
+      for (size_t i = 0; i < count; ++i) {
+        const size_t row = i / width % rows, head = i / width / rows % heads, batch = i / width / rows / heads;
+        const size_t at = ((batch * rows + row) * heads + head) * width + i % width;
+        std::memcpy(&to[2 * (isBack ? i : at)], &from[2 * (isBack ? at : i)], 2);
+      }
+      REQUIRE(gpu.device.driver().cuMemcpyHtoDAsync_v2(buffers[buffer], to.data(), to.size(), gpu.stream) == CUDA_SUCCESS);
+      gpu.wait();
+    }
+  }
+
   std::vector<float> floats(size_t buffer) const { return floats(buffer, buffers[buffer], static_cast<size_t>(counts[buffer])); }
 
   std::vector<float> floats(size_t buffer, CUdeviceptr address, size_t count) const {
@@ -192,6 +215,23 @@ TEST_CASE("cuda attention: forward and gradients are within the error of 16 bits
   WARN("largest error, as a share of its bound: " << worst);
   CHECK(attentions.relaxed().empty());
   CHECK(attentions.extraBytes() == 0);
+}
+
+TEST_CASE("cuda attention: heads may be inside rows", "[cuda][attention]") {
+  Attentions attentions;
+  REQUIRE(attentions.create(EmulatedDevice::get().device, workspace()).message() == "");
+  for (const uint64_t inside : {1, 2, 4, 8, 16, 32, 64, 128, 255, 170}) {
+    for (const bool isCausal : {false, true}) {
+      Case each(masked(descOf(ASHLAR_RT_BF16, isCausal ? 24 : 9, 24, 16, 40, isCausal), /*hasBatch=*/true, /*hasHeads=*/true));
+      CAPTURE(inside, isCausal);
+      each.desc.heads_inside = inside;
+      each.swapHeads(/*isBack=*/false);
+      REQUIRE(each.run(attentions, ASHLAR_RT_ATTENTION_FORWARD) == "");
+      REQUIRE(each.run(attentions, ASHLAR_RT_ATTENTION_BACKWARD) == "");
+      each.swapHeads(/*isBack=*/true);
+      each.worstShare(/*isBackward=*/true);
+    }
+  }
 }
 
 TEST_CASE("cuda attention: what the compiler expands is refused", "[cuda][attention]") {

@@ -9,7 +9,7 @@
 #include <cmath>
 #include <optional>
 
-namespace ashlar::driver {
+namespace ashlar::command {
 namespace {
 
 std::optional<double> bytesOfUnit(llvm::StringRef unit) {
@@ -38,4 +38,4 @@ llvm::Expected<int64_t> parseByteCount(llvm::StringRef text) {
   return static_cast<int64_t>(bytes);
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::command

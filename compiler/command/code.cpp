@@ -21,7 +21,7 @@ using namespace mlir;
 using ashlar::file::TemporaryFolder;
 using ashlar::file::writeOutput;
 
-namespace ashlar::driver {
+namespace ashlar::command {
 namespace {
 
 class CpuTarget final : public CodeTarget {
@@ -143,4 +143,4 @@ LogicalResult generateCode(ModuleOp module, target::ImageInfo info, const CodeTa
   return runtime ? report(target::linkExecutable(object, *runtime, options.output)) : report(runtime.takeError());
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::command

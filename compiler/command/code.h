@@ -13,7 +13,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
-namespace ashlar::driver {
+namespace ashlar::command {
 
 // The target of the code.
 class CodeTarget {
@@ -46,6 +46,6 @@ llvm::Expected<std::unique_ptr<CodeTarget>> chooseTarget(const Options &options)
 // Writes the output of a stage after instruction tables. Errors are reported.
 mlir::LogicalResult generateCode(mlir::ModuleOp module, target::ImageInfo info, const CodeTarget &target, const Options &options);
 
-} // namespace ashlar::driver
+} // namespace ashlar::command
 
 #endif // ASHLAR_COMPILER_COMMAND_CODE_H

@@ -8,7 +8,7 @@
 
 #include "llvm/Support/raw_ostream.h"
 
-namespace ashlar::driver {
+namespace ashlar::command {
 namespace {
 
 std::string onOneLine(std::string text) {
@@ -70,4 +70,4 @@ FirstError::FirstError(mlir::MLIRContext *context) : ScopedDiagnosticHandler(con
   });
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::command

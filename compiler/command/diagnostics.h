@@ -8,7 +8,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/Support/Error.h"
 
-namespace ashlar::driver {
+namespace ashlar::command {
 
 // Prints "error: <message>" on stderr, line breaks as spaces, and returns failure.
 mlir::LogicalResult report(llvm::Error error);
@@ -31,6 +31,6 @@ private:
   std::string first;
 };
 
-} // namespace ashlar::driver
+} // namespace ashlar::command
 
 #endif // ASHLAR_COMPILER_COMMAND_DIAGNOSTICS_H

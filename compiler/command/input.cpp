@@ -14,7 +14,7 @@
 using llvm::createStringError;
 using llvm::StringRef;
 
-namespace ashlar::driver {
+namespace ashlar::command {
 namespace {
 
 // Notes the files of the options. Fails where one cannot be written, or is one that is read or another one that is written.
@@ -251,4 +251,4 @@ llvm::Expected<Input> readInput(const Options &options) {
   return input;
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::command

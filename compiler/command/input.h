@@ -12,7 +12,7 @@
 
 #include <memory>
 
-namespace ashlar::driver {
+namespace ashlar::command {
 
 struct Input {
   std::unique_ptr<CodeTarget> target;
@@ -29,6 +29,6 @@ llvm::Expected<Input> readInput(const Options &options);
 llvm::Expected<Input> readUnchecked(const Options &options);
 llvm::Error checkInput(const Options &options, const job::Job &job, const Input &input);
 
-} // namespace ashlar::driver
+} // namespace ashlar::command
 
 #endif // ASHLAR_COMPILER_COMMAND_INPUT_H

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace ashlar::driver {
+namespace ashlar::command {
 
 // The last form of the compilation, which is written.
 enum class Emit {
@@ -49,6 +49,6 @@ struct Options {
   std::string programPath;                // of the running compiler: the runtime lies beside it
 };
 
-} // namespace ashlar::driver
+} // namespace ashlar::command
 
 #endif // ASHLAR_COMPILER_COMMAND_OPTIONS_H

@@ -117,7 +117,7 @@ llvm::Error Measurements::addLine(StringRef line) {
     if (!kind || !CollectiveRate::Kind_Parse(words[1].str(), &named)) {
       return fail();
     }
-    samples[named].push_back({static_cast<double>(dist::collectiveMessages(*kind, ranks)),
+    samples[named].push_back({static_cast<double>(analysis::collectiveMessages(*kind, ranks)),
                               static_cast<double>(dist::collectiveBytes(*kind, bytes, ranks)), seconds});
   } else {
     return fail();

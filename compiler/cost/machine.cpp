@@ -15,11 +15,11 @@ namespace {
 
 // Processes of one host exchange data through a window of shared memory. Measured with 2 ranks (docs/benchmarks.md): an all-reduce of 4
 // bytes, which is 2 messages, takes 0.12 us; one of 16 MiB, in which a rank sends 16 MiB, takes 731 us. The cores that compute copy it.
-constexpr dist::Link kSharedMemory{/*latencyNs=*/60, /*bytesPerUs=*/23000};
+constexpr analysis::Link kSharedMemory{/*latencyNs=*/60, /*bytesPerUs=*/23000};
 
 // Hosts exchange data by MPI. Measured between 2 ranks of one host by MPI over TCP: an all-reduce of 4 bytes takes 5.2 us, one of 64 MiB 55
 // ms. Assumed for a real network, which was not at hand; 1.2 GB/s is the rate of 10 Gb/s Ethernet.
-constexpr dist::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*movesBeside=*/true};
+constexpr analysis::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*movesBeside=*/true};
 
 // A rank on one core: large products reach 80 % of the peak of its multiply-adds, a copy 20 GB/s (docs/benchmarks.md, the first machine).
 // Products of bf16 and f16 are computed in f32. Other figures (launches, rates by shape, costs of single kinds of collectives) are measured
@@ -40,9 +40,9 @@ constexpr int64_t kPerUsOfTera = 1000000; // 1e12 a second are 1e6 a microsecond
 // Between hosts: of a 400 Gb/s adapter 46 to 49 GB/s arrive (NCCL's maintainers, nccl-tests 290 and 319), of a 200 Gb/s one 24 (nccl 1048).
 // Latencies by NCCL's own model, one rank a host (src/graph/tuning.cc): 8 us a message of an all-reduce, 11 of a gather or scatter; 12 us
 // of another message are assumed.
-Machine gpus(dist::Link withinHost, int64_t adapterBytesPerUs, dist::DeviceRates device) {
+Machine gpus(analysis::Link withinHost, int64_t adapterBytesPerUs, analysis::DeviceRates device) {
   constexpr int64_t kGpusOfHost = 8, kLaunchNs = 2000;
-  dist::Link betweenHosts{/*latencyNs=*/12000, adapterBytesPerUs, /*movesBeside=*/true};
+  analysis::Link betweenHosts{/*latencyNs=*/12000, adapterBytesPerUs, /*movesBeside=*/true};
   betweenHosts.set(CollectiveKind::AllReduce, {8000, adapterBytesPerUs});
   betweenHosts.set(CollectiveKind::AllGather, {11000, adapterBytesPerUs});
   betweenHosts.set(CollectiveKind::ReduceScatter, {11000, adapterBytesPerUs});
@@ -52,7 +52,7 @@ Machine gpus(dist::Link withinHost, int64_t adapterBytesPerUs, dist::DeviceRates
 }
 
 // An entry of a table: TFLOP/s of f32 on CUDA cores, and of bf16 and f16 on tensor cores.
-dist::ShapeRate teraRate(int64_t from, double f32, double narrow) {
+analysis::ShapeRate teraRate(int64_t from, double f32, double narrow) {
   return {from, std::llround(f32 * kPerUsOfTera), std::llround(narrow * kPerUsOfTera)};
 }
 
@@ -61,7 +61,7 @@ dist::ShapeRate teraRate(int64_t from, double f32, double narrow) {
 // the bf16 classes below 4096 are the H100's shares of its largest: none were found measured. Within a host: an all-reduce of 8 as measured
 // (ml-engineering); the other kinds have its rate, and the H100's latencies.
 Machine a100() {
-  dist::Link nvlink{/*latencyNs=*/15000, /*bytesPerUs=*/204000};
+  analysis::Link nvlink{/*latencyNs=*/15000, /*bytesPerUs=*/204000};
   nvlink.set(CollectiveKind::AllReduce, {9300, 204000});
   nvlink.set(CollectiveKind::AllGather, {8000, 204000});
   nvlink.set(CollectiveKind::ReduceScatter, {9100, 204000});
@@ -79,7 +79,7 @@ Machine a100() {
 // the 375 products of 256 to 4096 in XLA's table for sm_90 (matmul_interpolator_data.h), and 798 TFLOP/s of 8192^3, as we measured; smaller
 // ones are bound by memory. Within a host: fitted to XLA's table for collectives of 8 (collective_interpolator_data.h).
 Machine h100() {
-  dist::Link nvlink{/*latencyNs=*/15600, /*bytesPerUs=*/214000};
+  analysis::Link nvlink{/*latencyNs=*/15600, /*bytesPerUs=*/214000};
   nvlink.set(CollectiveKind::AllReduce, {6000, 361000});
   nvlink.set(CollectiveKind::AllGather, {8000, 319000});
   nvlink.set(CollectiveKind::ReduceScatter, {9100, 312000});
@@ -131,8 +131,8 @@ int64_t perUs(double giga) {
 }
 
 // Returns the table that a job gives; without a narrow rate the f32 rate holds for both.
-template <typename Rates> llvm::SmallVector<dist::ShapeRate, 0> tableOf(const Rates &given) {
-  llvm::SmallVector<dist::ShapeRate, 0> table;
+template <typename Rates> llvm::SmallVector<analysis::ShapeRate, 0> tableOf(const Rates &given) {
+  llvm::SmallVector<analysis::ShapeRate, 0> table;
   for (const job::Machine::ShapeRate &rate : given) {
     table.push_back(
         {rate.from(), perUs(rate.gflop_per_s()), perUs(rate.has_narrow_gflop_per_s() ? rate.narrow_gflop_per_s() : rate.gflop_per_s())});
@@ -140,11 +140,11 @@ template <typename Rates> llvm::SmallVector<dist::ShapeRate, 0> tableOf(const Ra
   return table;
 }
 
-dist::DeviceRates ratesOf(const job::Machine::Device &device, dist::DeviceRates fallback) {
+analysis::DeviceRates ratesOf(const job::Machine::Device &device, analysis::DeviceRates fallback) {
   auto set = [](int64_t &rate, bool isGiven, double giga) { rate = isGiven ? perUs(giga) : rate; };
   set(fallback.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
   set(fallback.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
-  for (dist::ShapeRate &rate : fallback.products) { // a preset's, until the job gives its own
+  for (analysis::ShapeRate &rate : fallback.products) { // a preset's, until the job gives its own
     set(rate.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
     set(rate.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
   }
@@ -182,17 +182,17 @@ CollectiveKind kindOf(job::Machine::CollectiveRate::Kind kind) {
 }
 
 // Returns the cost of messages that a link or a kind of collective describes, with `fallback` for missing fields.
-template <typename Given> dist::MessageCost messageCostOf(const Given &given, dist::MessageCost fallback) {
+template <typename Given> analysis::MessageCost messageCostOf(const Given &given, analysis::MessageCost fallback) {
   return {given.has_latency_us() ? std::llround(given.latency_us() * kNsPerUs) : fallback.latencyNs,
           given.has_bandwidth_gb_per_s() ? perUs(given.bandwidth_gb_per_s()) : fallback.bytesPerUs};
 }
 
-dist::Link linkOf(const job::Machine::LinkClass &given, dist::Link link) {
-  const dist::MessageCost plain = messageCostOf(given, {link.latencyNs, link.bytesPerUs});
+analysis::Link linkOf(const job::Machine::LinkClass &given, analysis::Link link) {
+  const analysis::MessageCost plain = messageCostOf(given, {link.latencyNs, link.bytesPerUs});
   link.latencyNs = plain.latencyNs;
   link.bytesPerUs = plain.bytesPerUs;
   link.movesBeside = given.has_moves_beside() ? given.moves_beside() : link.movesBeside;
-  for (CollectiveKind kind : dist::kSendingKinds) { // a preset's, until the job gives its own
+  for (CollectiveKind kind : analysis::kSendingKinds) { // a preset's, until the job gives its own
     if (link.own[static_cast<size_t>(kind)]) {
       link.set(kind, messageCostOf(given, link.of(kind)));
     }
@@ -218,10 +218,10 @@ Machine machineOf(const job::Job &job, exec::Target target) {
 
 dist::HostsAttr hostsOf(mlir::MLIRContext *context, const Machine &machine, int64_t devicesPerRank) {
   return dist::HostsAttr::get(context, machine.ranksPerHost, machine.adaptersPerHost, devicesPerRank,
-                              dist::costsOf(context, {machine.intraHost, machine.interHost}));
+                              analysis::costsOf(context, {machine.intraHost, machine.interHost}));
 }
 
-dist::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to) {
+analysis::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to) {
   for (int64_t device = 0; device < devices; ++device) {
     if ((from * devices + device) / machine.ranksPerHost != (to * devices + device) / machine.ranksPerHost) {
       return machine.interHost;

@@ -15,8 +15,8 @@ namespace ashlar::cost {
 // Ranks r with equal r / ranksPerHost share a host, and its adapters.
 struct Machine {
   int64_t ranksPerHost = INT64_MAX, adaptersPerHost = 1;
-  dist::Link intraHost, interHost; // the latter of an adapter
-  dist::DeviceRates device;        // of a rank
+  analysis::Link intraHost, interHost; // the latter of an adapter
+  analysis::DeviceRates device;        // of a rank
 };
 
 // Returns the machine that a checked job describes; defaults are the target's.
@@ -28,7 +28,7 @@ dist::HostsAttr hostsOf(mlir::MLIRContext *context, const Machine &machine, int6
 // Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same
 // place in the other stage: that between hosts when any two of these are on two hosts.
 //   stages of 2 ranks, 2 ranks a host  ->  between hosts;   4 ranks a host, stages 0 and 1  ->  within a host
-dist::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to);
+analysis::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to);
 
 } // namespace ashlar::cost
 

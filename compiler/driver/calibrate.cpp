@@ -105,7 +105,7 @@ llvm::Error measureAndWrite(const CalibrateOptions &options) {
 } // namespace
 
 int calibrate(const CalibrateOptions &options) {
-  return succeeded(report(measureAndWrite(options))) ? 0 : 1;
+  return succeeded(command::report(measureAndWrite(options))) ? 0 : 1;
 }
 
 } // namespace ashlar::driver

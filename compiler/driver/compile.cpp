@@ -54,7 +54,7 @@ namespace {
 class Compilation {
 public:
   // `meshes`: the candidates of a search for the mesh of the input's job; null: it was not searched.
-  Compilation(const Options &options, Input input, const FoundMeshes *meshes)
+  Compilation(const command::Options &options, command::Input input, const planning::FoundMeshes *meshes)
       : options(options), meshes(meshes), context(MLIRContext::Threading::DISABLED), printer(&context), files(std::move(input.files)),
         target(std::move(input.target)), memoryLimit(input.memoryLimit), job(std::move(input.job)), trials(job, memoryLimit) {
     context.printOpOnDiagnostic(false);
@@ -67,19 +67,19 @@ public:
     if (options.printParameters) {
       printParameters();
     }
-    if (options.emit == Emit::Nn && !options.output.empty() && failed(writeModule(*module))) {
+    if (options.emit == command::Emit::Nn && !options.output.empty() && failed(writeModule(*module))) {
       return failure();
     }
-    if (options.emit == Emit::Nn || options.output.empty()) {
+    if (options.emit == command::Emit::Nn || options.output.empty()) {
       return asksForLayouts() ? lower() : success();
     }
     if (failed(lower())) {
       return failure();
     }
-    if (options.emit == Emit::Dist) {
+    if (options.emit == command::Emit::Dist) {
       return success(); // lower() wrote it on its way
     }
-    return options.emit == Emit::Exec ? writeModule(*module) : generate();
+    return options.emit == command::Emit::Exec ? writeModule(*module) : generate();
   }
 
 private:
@@ -104,7 +104,7 @@ private:
     }
     llvm::Expected<OwningOpRef<ModuleOp>> imported = frontend::importOnnx(options.model, importOptions, &context);
     if (!imported) {
-      return report(imported.takeError());
+      return command::report(imported.takeError());
     }
     module = std::move(*imported);
     if (failed(dump("import", *module)) || (job.has_loss() && failed(makeExport()))) {
@@ -121,7 +121,7 @@ private:
     }
     llvm::Expected<frontend::ExportTemplate> made = frontend::makeExportTemplate(options.model, *module, modelName(*module));
     if (!made) {
-      return report(made.takeError());
+      return command::report(made.takeError());
     }
     exported.text = std::move(made->text);
     exported.dataFile = std::move(made->dataFile);
@@ -192,10 +192,10 @@ private:
       if (failed(place(*lowered, variant, isDefault))) {
         return failure();
       }
-      if (options.emit == Emit::Dist && !options.output.empty() && failed(writeModule(*lowered))) {
+      if (options.emit == command::Emit::Dist && !options.output.empty() && failed(writeModule(*lowered))) {
         return failure();
       }
-      bool isWanted = !options.output.empty() && options.emit != Emit::Nn && options.emit != Emit::Dist;
+      bool isWanted = !options.output.empty() && options.emit != command::Emit::Nn && options.emit != command::Emit::Dist;
       if (!isWanted && !layoutReport && options.timeline.empty()) {
         return success();
       }
@@ -255,31 +255,33 @@ private:
       programs->setAttr(search::kExplainAttr, UnitAttr::get(&context));
     }
     if (failed(pipelines::inferLayouts(programs, variant, job)) ||
-        (isDefault &&
-         (failed(report(saveStrategy(options, job, meshes, programs))) || failed(report(saveAnnotations(options, programs)))))) {
+        (isDefault && (failed(command::report(saveStrategy(options, job, meshes, programs))) ||
+                       failed(command::report(saveAnnotations(options, programs)))))) {
       return failure();
     }
     // The bits of the deterministic variant must not depend on the number of ranks, by which its memory goes.
-    FailureOr<std::optional<SyncChoice>> sync = isDefault ? trials.chooseSync(programs, variant) : std::optional<SyncChoice>();
+    FailureOr<std::optional<planning::SyncChoice>> sync =
+        isDefault ? trials.chooseSync(programs, variant) : std::optional<planning::SyncChoice>();
     if (failed(sync) || failed(trials.chooseRecompute(programs, variant))) {
       return failure();
     }
     pipelines::addOptimizerParallelPasses(dist, variant);
     pipelines::addDistPasses(dist, variant);
-    if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs)) || failed(report(saveOrder(options, programs)))) {
+    if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs)) ||
+        failed(command::report(saveOrder(options, programs)))) {
       return failure();
     }
     return isExplained ? reportLayouts(programs, variant, *sync) : success();
   }
 
   // Collects the facts of one device's programs, and how much of each collective their order will hide.
-  LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant, const std::optional<SyncChoice> &sync) {
+  LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant, const std::optional<planning::SyncChoice> &sync) {
     layoutReport = report::makeLayoutReport(programs, modelName(programs));
     if (sync) {
-      layoutReport->gradientSync = describeSync(*sync);
+      layoutReport->gradientSync = planning::describeSync(*sync);
     }
     if (meshes) {
-      layoutReport->meshSearch = describeMeshes(*meshes, memoryLimit);
+      layoutReport->meshSearch = planning::describeMeshes(*meshes, memoryLimit);
     }
     OwningOpRef<ModuleOp> scheduled = programs.clone();
     report::numberCollectives(*scheduled);
@@ -321,14 +323,14 @@ private:
     }
     return options.report.empty()
                ? success()
-               : report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(*layoutReport); }));
+               : command::report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(*layoutReport); }));
   }
 
   LogicalResult drawTimeline(ModuleOp planned) {
     std::string name = modelName(planned);
-    return options.timeline.empty()
-               ? success()
-               : report(writeOutput(options.timeline, [&](llvm::raw_ostream &out) { out << report::timelineSvg(*pipeline, name); }));
+    return options.timeline.empty() ? success() : command::report(writeOutput(options.timeline, [&](llvm::raw_ostream &out) {
+      out << report::timelineSvg(*pipeline, name);
+    }));
   }
 
   std::string modelName(ModuleOp programs) { return programs.getName().value_or(llvm::sys::path::stem(options.model)).str(); }
@@ -387,11 +389,12 @@ private:
 
   LogicalResult generate() {
     llvm::Expected<target::ImageInfo> info = makeImageInfo();
-    return info ? generateCode(*module, *info, *target, options) : report(info.takeError());
+    return info ? command::generateCode(*module, *info, *target, options) : command::report(info.takeError());
   }
 
   LogicalResult writeModule(ModuleOp op) {
-    return report(writeOutput(options.output, [&](llvm::raw_ostream &out) { op.print(out, OpPrintingFlags().enableDebugInfo(false)); }));
+    return command::report(
+        writeOutput(options.output, [&](llvm::raw_ostream &out) { op.print(out, OpPrintingFlags().enableDebugInfo(false)); }));
   }
 
   // Writes a phase to the dump folder, numbered in the order of the compilation, with long constants left out.
@@ -401,21 +404,21 @@ private:
     }
     std::string name = llvm::formatv("{0}/{1}{2}-{3}.mlir", options.dumpFolder, phaseCount < 10 ? "0" : "", phaseCount, phase);
     ++phaseCount;
-    if (failed(report(files.addOutput("--dump-phases", name)))) {
+    if (failed(command::report(files.addOutput("--dump-phases", name)))) {
       return failure();
     }
     OpPrintingFlags flags;
     flags.elideLargeElementsAttrs(16).elideLargeResourceString(64).enableDebugInfo(false);
-    return report(writeOutput(name, [&](llvm::raw_ostream &out) { op.print(out, flags); }));
+    return command::report(writeOutput(name, [&](llvm::raw_ostream &out) { op.print(out, flags); }));
   }
 
-  const Options &options;
-  const FoundMeshes *meshes;
+  const command::Options &options;
+  const planning::FoundMeshes *meshes;
   target::ExportInfo exported;
   MLIRContext context;
-  DiagnosticPrinter printer;
+  command::DiagnosticPrinter printer;
   file::FileRoles files;
-  std::unique_ptr<CodeTarget> target;
+  std::unique_ptr<command::CodeTarget> target;
   int64_t memoryLimit;
   job::Job job;
   TrialPlans trials;
@@ -432,22 +435,23 @@ private:
 
 } // namespace
 
-int compile(const Options &options) {
+int compile(const command::Options &options) {
   if (options.inspect || options.suggestJob) {
     return succeeded(inspectModel(options)) ? 0 : 1;
   }
-  llvm::Expected<Input> input = readInput(options);
+  llvm::Expected<command::Input> input = command::readInput(options);
   llvm::Error error = input ? llvm::Error::success() : input.takeError();
-  std::optional<FoundMeshes> meshes;
+  std::optional<planning::FoundMeshes> meshes;
   if (!error && input->job.mesh().has_devices()) {
-    llvm::Expected<FoundMeshes> found = chooseMesh(options, *input);
+    llvm::Expected<planning::FoundMeshes> found = planning::chooseMesh(options, *input);
     if (found) {
       meshes = std::move(*found);
     } else {
       error = found.takeError();
     }
   }
-  LogicalResult done = error ? report(std::move(error)) : Compilation(options, std::move(*input), meshes ? &*meshes : nullptr).run();
+  LogicalResult done =
+      error ? command::report(std::move(error)) : Compilation(options, std::move(*input), meshes ? &*meshes : nullptr).run();
   return succeeded(done) ? 0 : 1;
 }
 

@@ -10,7 +10,7 @@
 namespace ashlar::driver {
 
 // Compiles. Every error is one line on stderr, "error: ..."; the output then stays as it was. Returns the exit status.
-int compile(const Options &options);
+int compile(const command::Options &options);
 
 } // namespace ashlar::driver
 

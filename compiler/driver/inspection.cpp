@@ -254,15 +254,15 @@ llvm::Expected<std::string> suggestJob(const Inspection &model, const job::Job &
 }
 
 // Returns the job that a model is inspected with. A mesh of the command line may have any axes: the job that is suggested names a mode.
-llvm::Expected<job::Job> readInspectedJob(const Options &options) {
-  llvm::Expected<Input> input = readUnchecked(options);
+llvm::Expected<job::Job> readInspectedJob(const command::Options &options) {
+  llvm::Expected<command::Input> input = command::readUnchecked(options);
   if (!input) {
     return input.takeError();
   }
   if (!options.mesh.empty() && !input->job.has_mode() && (input->job.mesh().has_devices() || input->job.mesh().axes_size() > 1)) {
     input->job.set_mode(job::AUTO);
   }
-  if (llvm::Error error = checkInput(options, input->job, *input)) {
+  if (llvm::Error error = command::checkInput(options, input->job, *input)) {
     return std::move(error);
   }
   return std::move(input->job);
@@ -270,22 +270,22 @@ llvm::Expected<job::Job> readInspectedJob(const Options &options) {
 
 } // namespace
 
-LogicalResult inspectModel(const Options &options) {
+LogicalResult inspectModel(const command::Options &options) {
   llvm::Expected<job::Job> read = readInspectedJob(options);
   if (!read) {
-    return report(read.takeError());
+    return command::report(read.takeError());
   }
   const job::Job &job = *read;
   MLIRContext context(MLIRContext::Threading::DISABLED);
-  DiagnosticPrinter printer(&context);
+  command::DiagnosticPrinter printer(&context);
   const int64_t devices = job.mesh().has_devices() ? job.mesh().devices() : job::numDevices(job);
   llvm::Expected<frontend::Inspection> model = frontend::inspectOnnx(options.model, frontend::makeImportOptions(job), devices, &context);
   if (!model) {
-    return report(model.takeError());
+    return command::report(model.takeError());
   }
   llvm::Expected<std::string> text = options.inspect ? inspectionText(*model) : suggestJob(*model, job);
   if (!text) {
-    return report(llvm::createStringError(options.model + ": " + llvm::toString(text.takeError())));
+    return command::report(llvm::createStringError(options.model + ": " + llvm::toString(text.takeError())));
   }
   llvm::outs() << *text;
   llvm::outs().flush();

@@ -13,7 +13,7 @@ namespace ashlar::driver {
 
 // Prints the result of --inspect or --suggest-job: one paragraph a subject (inputs, parameters, buffers, ops, refusals), or a job that
 // trains the model on .npy files, with comments on these. An error is one line on stderr.
-llvm::LogicalResult inspectModel(const Options &options);
+llvm::LogicalResult inspectModel(const command::Options &options);
 
 } // namespace ashlar::driver
 

@@ -22,7 +22,7 @@ constexpr size_t kMostMeshes = 1000;
 
 class Planning {
 public:
-  Planning(const PlanOptions &options, Input input)
+  Planning(const PlanOptions &options, command::Input input)
       : options(options), context(MLIRContext::Threading::DISABLED), printer(&context), input(std::move(input)) {
     context.printOpOnDiagnostic(false);
   }
@@ -30,23 +30,23 @@ public:
   LogicalResult run() {
     llvm::Expected<std::vector<job::Mesh>> meshes = listMeshes();
     if (!meshes) {
-      return report(meshes.takeError());
+      return command::report(meshes.takeError());
     }
     if (llvm::any_of(*meshes, [](const job::Mesh &mesh) { return mesh.has_devices(); })) {
       return planSearched(*meshes);
     }
-    std::vector<Candidate> candidates = checkMeshes(*meshes);
-    auto first = llvm::find_if(candidates, [](const Candidate &each) { return each.row.refusal.empty(); });
+    std::vector<planning::Candidate> candidates = checkMeshes(*meshes);
+    auto first = llvm::find_if(candidates, [](const planning::Candidate &each) { return each.row.refusal.empty(); });
     if (first == candidates.end()) {
-      return report(refuseAll(candidates));
+      return command::report(planning::refuseAll(candidates));
     }
     if (llvm::Error error = checkJob(first->job)) {
-      return report(std::move(error));
+      return command::report(std::move(error));
     }
     if (failed(forecaster.train(first->job))) { // what is wrong with the model is no refusal of a mesh
       return failure();
     }
-    for (Candidate &each : candidates) {
+    for (planning::Candidate &each : candidates) {
       if (each.row.refusal.empty()) {
         planMesh(each);
       }
@@ -77,7 +77,7 @@ private:
                                "mesh { axes { name: \"dp\" size: 4 } }");
     }
     const int64_t devices = options.devices != 0 ? options.devices : job::numDevices(input.job);
-    std::vector<std::vector<int64_t>> sizes = factorise(devices, own.axes_size());
+    std::vector<std::vector<int64_t>> sizes = planning::factorise(devices, own.axes_size());
     if (sizes.size() > kMostMeshes) {
       return createStringError("--sweep of " + std::to_string(devices) + " devices over " + std::to_string(own.axes_size()) + " axes has " +
                                std::to_string(sizes.size()) + " meshes, and at most " + std::to_string(kMostMeshes) +
@@ -97,32 +97,33 @@ private:
   // Plans what a search for the mesh looks at.
   LogicalResult planSearched(ArrayRef<job::Mesh> meshes) {
     if (meshes.size() > 1) {
-      return report(createStringError("--mesh with a number of devices has their axes searched, and stands alone; leave out the others"));
+      return command::report(
+          createStringError("--mesh with a number of devices has their axes searched, and stands alone; leave out the others"));
     }
     *input.job.mutable_mesh() = meshes.front();
-    if (llvm::Error error = checkInput(options.common, input.job, input)) {
-      return report(std::move(error));
+    if (llvm::Error error = command::checkInput(options.common, input.job, input)) {
+      return command::report(std::move(error));
     }
     if (llvm::Error error = checkJob(input.job)) {
-      return report(std::move(error));
+      return command::report(std::move(error));
     }
-    FoundMeshes found = searchMeshes(options.common, input, forecaster, context);
+    planning::FoundMeshes found = planning::searchMeshes(options.common, input, forecaster, context);
     return write(std::move(found.candidates), found.left);
   }
 
   // Returns a candidate for each mesh, with what the job has against it.
-  std::vector<Candidate> checkMeshes(ArrayRef<job::Mesh> meshes) {
-    std::vector<Candidate> candidates;
+  std::vector<planning::Candidate> checkMeshes(ArrayRef<job::Mesh> meshes) {
+    std::vector<planning::Candidate> candidates;
     for (const job::Mesh &mesh : meshes) {
-      Candidate &each = candidates.emplace_back();
+      planning::Candidate &each = candidates.emplace_back();
       each.job = input.job;
       if (mesh.axes().empty()) {
         each.job.clear_mesh();
       } else {
         *each.job.mutable_mesh() = mesh;
       }
-      each.row = makeRow(each.job);
-      if (llvm::Error error = checkInput(options.common, each.job, input)) {
+      each.row = planning::makeRow(each.job);
+      if (llvm::Error error = command::checkInput(options.common, each.job, input)) {
         each.row.refusal = llvm::toString(std::move(error));
       }
     }
@@ -145,9 +146,9 @@ private:
   }
 
   // What is wrong with the job on this mesh becomes its refusal.
-  void planMesh(Candidate &candidate) {
-    FirstError error(&context);
-    FailureOr<Forecast> found = forecaster.forecast(candidate.job, options.common.searchSeconds);
+  void planMesh(planning::Candidate &candidate) {
+    command::FirstError error(&context);
+    FailureOr<planning::Forecast> found = forecaster.forecast(candidate.job, options.common.searchSeconds);
     if (succeeded(found)) {
       candidate.row.forecast = std::move(*found);
     } else {
@@ -155,37 +156,38 @@ private:
     }
   }
 
-  LogicalResult write(std::vector<Candidate> candidates, size_t left) {
-    auto known = llvm::find_if(candidates, [](const Candidate &each) { return each.row.forecast.has_value(); });
+  LogicalResult write(std::vector<planning::Candidate> candidates, size_t left) {
+    auto known = llvm::find_if(candidates, [](const planning::Candidate &each) { return each.row.forecast.has_value(); });
     if (known == candidates.end()) {
-      return report(refuseAll(candidates));
+      return command::report(planning::refuseAll(candidates));
     }
     FailureOr<ModuleOp> model = forecaster.import(known->job); // it was imported already
-    PlanTable table{
+    planning::PlanTable table{
         model->getName().value_or(llvm::sys::path::stem(options.common.model)).str(), options.common.target, input.memoryLimit, {}, left};
-    for (Candidate &each : candidates) {
+    for (planning::Candidate &each : candidates) {
       table.meshes.push_back(std::move(each.row));
     }
     table.sort();
     if (options.json != "-") {
-      llvm::outs() << planTableText(table);
+      llvm::outs() << planning::planTableText(table);
       llvm::outs().flush();
     }
-    return options.json.empty() ? success()
-                                : report(file::writeOutput(options.json, [&](llvm::raw_ostream &out) { out << planTableJson(table); }));
+    return options.json.empty()
+               ? success()
+               : command::report(file::writeOutput(options.json, [&](llvm::raw_ostream &out) { out << planning::planTableJson(table); }));
   }
 
   const PlanOptions &options;
   MLIRContext context;
-  DiagnosticPrinter printer;
-  Input input;
-  JobForecaster forecaster{options.common, input, context};
+  command::DiagnosticPrinter printer;
+  command::Input input;
+  planning::JobForecaster forecaster{options.common, input, context};
 };
 
 } // namespace
 
 int plan(const PlanOptions &options) {
-  llvm::Expected<Input> input = readUnchecked(options.common);
+  llvm::Expected<command::Input> input = command::readUnchecked(options.common);
   llvm::Error error = input ? llvm::Error::success() : input.takeError();
   if (!error) {
     error = file::checkOutput(options.json);
@@ -193,7 +195,7 @@ int plan(const PlanOptions &options) {
   if (!error) {
     error = input->files.addOutput("--json", options.json);
   }
-  LogicalResult done = error ? report(std::move(error)) : Planning(options, std::move(*input)).run();
+  LogicalResult done = error ? command::report(std::move(error)) : Planning(options, std::move(*input)).run();
   return succeeded(done) ? 0 : 1;
 }
 

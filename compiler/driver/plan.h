@@ -14,7 +14,7 @@ namespace ashlar::driver {
 
 // The command line of ashlarc plan.
 struct PlanOptions {
-  Options common;                  // the model, the job, the target, the memory, overlap, a strategy
+  command::Options common;         // the model, the job, the target, the memory, overlap, a strategy
   std::vector<std::string> meshes; // "dp=4,tp=2"; none: the job's
   bool sweeps = false;             // all sizes that the axes of the job's mesh can have
   int64_t devices = 0;             // whose product they are; 0: as many as the job's mesh has

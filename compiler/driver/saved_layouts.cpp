@@ -16,7 +16,7 @@ using ashlar::file::writeOutput;
 
 namespace ashlar::driver {
 
-llvm::Error saveStrategy(const Options &options, const job::Job &job, bool isMeshFound, ModuleOp programs) {
+llvm::Error saveStrategy(const command::Options &options, const job::Job &job, bool isMeshFound, ModuleOp programs) {
   if (options.saveStrategy.empty()) {
     return llvm::Error::success();
   }
@@ -33,7 +33,7 @@ llvm::Error saveStrategy(const Options &options, const job::Job &job, bool isMes
   });
 }
 
-llvm::Error saveAnnotations(const Options &options, ModuleOp programs) {
+llvm::Error saveAnnotations(const command::Options &options, ModuleOp programs) {
   if (options.annotated.empty()) {
     return llvm::Error::success();
   }
@@ -45,7 +45,7 @@ llvm::Error saveAnnotations(const Options &options, ModuleOp programs) {
   return model ? writeOutput(options.annotated, [&](llvm::raw_ostream &out) { out << *model; }) : model.takeError();
 }
 
-llvm::Error saveOrder(const Options &options, ModuleOp programs) {
+llvm::Error saveOrder(const command::Options &options, ModuleOp programs) {
   return options.saveOrder.empty() ? llvm::Error::success()
                                    : writeOutput(options.saveOrder, [&](llvm::raw_ostream &out) { out << stage::printOrders(programs); });
 }

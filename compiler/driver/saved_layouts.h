@@ -15,13 +15,13 @@ namespace ashlar::driver {
 
 // Writes the layout of every tensor (--save-strategy), with the fields of the job that a search of meshes found where `isMeshFound`. Each
 // of these three does nothing where its option is not given, and fails where the job has no mesh or the file cannot be written.
-llvm::Error saveStrategy(const Options &options, const job::Job &job, bool isMeshFound, mlir::ModuleOp programs);
+llvm::Error saveStrategy(const command::Options &options, const job::Job &job, bool isMeshFound, mlir::ModuleOp programs);
 
 // Writes the model with the layouts that inference gave its tensors (--annotate).
-llvm::Error saveAnnotations(const Options &options, mlir::ModuleOp programs);
+llvm::Error saveAnnotations(const command::Options &options, mlir::ModuleOp programs);
 
 // Writes the order of the stages, as a job can name it (--save-order).
-llvm::Error saveOrder(const Options &options, mlir::ModuleOp programs);
+llvm::Error saveOrder(const command::Options &options, mlir::ModuleOp programs);
 
 } // namespace ashlar::driver
 

@@ -15,13 +15,13 @@ using namespace mlir;
 namespace ashlar::driver {
 
 LogicalResult TrialPlans::fitSearch(ModuleOp programs, pipelines::Variant &variant) const {
-  const int64_t limit = searchLimit(job, memoryLimit);
+  const int64_t limit = planning::searchLimit(job, memoryLimit);
   if (!variant.search || limit == 0) {
     return success();
   }
-  return driver::fitSearch(variant, limit, [&]() -> FailureOr<uint64_t> {
+  return planning::fitSearch(variant, limit, [&]() -> FailureOr<uint64_t> {
     OwningOpRef<ModuleOp> trial = programs.clone();
-    FailureOr<RecomputeTrial> planned = failure();
+    FailureOr<planning::RecomputeTrial> planned = failure();
     if (succeeded(pipelines::inferLayouts(*trial, variant, job))) {
       planned = plan(*trial, variant);
     }
@@ -29,27 +29,27 @@ LogicalResult TrialPlans::fitSearch(ModuleOp programs, pipelines::Variant &varia
   });
 }
 
-FailureOr<std::optional<SyncChoice>> TrialPlans::chooseSync(ModuleOp programs, pipelines::Variant &variant) const {
-  if (!choosesGradientSync(job, memoryLimit)) {
-    return std::optional<SyncChoice>();
+FailureOr<std::optional<planning::SyncChoice>> TrialPlans::chooseSync(ModuleOp programs, pipelines::Variant &variant) const {
+  if (!planning::choosesGradientSync(job, memoryLimit)) {
+    return std::optional<planning::SyncChoice>();
   }
-  FailureOr<SyncChoice> choice = chooseGradientSync(programs, memoryLimit, [&]() -> FailureOr<SyncTrial> {
+  FailureOr<planning::SyncChoice> choice = planning::chooseGradientSync(programs, memoryLimit, [&]() -> FailureOr<planning::SyncTrial> {
     OwningOpRef<ModuleOp> timed = programs.clone();
     if (failed(chooseRecompute(programs, variant))) {
       return failure();
     }
-    FailureOr<RecomputeTrial> planned = plan(programs, variant);
-    FailureOr<Forecast> predicted = forecast(*timed, variant, job);
-    return failed(planned) || failed(predicted) ? FailureOr<SyncTrial>() : SyncTrial{predicted->stepPs, planned->bytes};
+    FailureOr<planning::RecomputeTrial> planned = plan(programs, variant);
+    FailureOr<planning::Forecast> predicted = planning::forecast(*timed, variant, job);
+    return failed(planned) || failed(predicted) ? FailureOr<planning::SyncTrial>() : planning::SyncTrial{predicted->stepPs, planned->bytes};
   });
-  return failed(choice) ? FailureOr<std::optional<SyncChoice>>() : std::optional<SyncChoice>(*choice);
+  return failed(choice) ? FailureOr<std::optional<planning::SyncChoice>>() : std::optional<planning::SyncChoice>(*choice);
 }
 
 LogicalResult TrialPlans::chooseRecompute(ModuleOp programs, pipelines::Variant &variant) const {
   if (job.recompute() != job::Recompute::AUTO) {
     return success();
   }
-  FailureOr<int64_t> moves = findLeastMoves(memoryLimit, [&](int64_t count) {
+  FailureOr<int64_t> moves = planning::findLeastMoves(memoryLimit, [&](int64_t count) {
     variant.recomputeMoves = count;
     return plan(programs, variant);
   });
@@ -58,7 +58,7 @@ LogicalResult TrialPlans::chooseRecompute(ModuleOp programs, pipelines::Variant 
 }
 
 // Plans the memory of a copy of programs that have layouts.
-FailureOr<RecomputeTrial> TrialPlans::plan(ModuleOp programs, const pipelines::Variant &variant) const {
+FailureOr<planning::RecomputeTrial> TrialPlans::plan(ModuleOp programs, const pipelines::Variant &variant) const {
   OwningOpRef<ModuleOp> trial = programs.clone();
   PassManager dist(programs.getContext()), exec(programs.getContext());
   pipelines::addOptimizerParallelPasses(dist, variant);
@@ -67,7 +67,7 @@ FailureOr<RecomputeTrial> TrialPlans::plan(ModuleOp programs, const pipelines::V
   if (failed(dist.run(*trial))) {
     return failure();
   }
-  RecomputeTrial planned;
+  planning::RecomputeTrial planned;
   if (auto moves = (*trial)->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr)) {
     planned.moves = moves.getInt();
   }

@@ -22,13 +22,13 @@ public:
   mlir::LogicalResult fitSearch(mlir::ModuleOp programs, pipelines::Variant &variant) const;
 
   // Chooses when programs with layouts reduce gradients, where the job leaves that open; otherwise returns nothing.
-  mlir::FailureOr<std::optional<SyncChoice>> chooseSync(mlir::ModuleOp programs, pipelines::Variant &variant) const;
+  mlir::FailureOr<std::optional<planning::SyncChoice>> chooseSync(mlir::ModuleOp programs, pipelines::Variant &variant) const;
 
   // Sets the amount of rematerialization of a variant with these programs, which have layouts, where the job leaves it open.
   mlir::LogicalResult chooseRecompute(mlir::ModuleOp programs, pipelines::Variant &variant) const;
 
 private:
-  mlir::FailureOr<RecomputeTrial> plan(mlir::ModuleOp programs, const pipelines::Variant &variant) const;
+  mlir::FailureOr<planning::RecomputeTrial> plan(mlir::ModuleOp programs, const pipelines::Variant &variant) const;
 
   const job::Job &job;
   int64_t memoryLimit;

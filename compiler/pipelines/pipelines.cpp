@@ -292,7 +292,7 @@ void attachMachine(ModuleOp module, const Variant &variant, const job::Job &job)
   MLIRContext *context = module.getContext();
   context->loadDialect<dist::DistDialect>();
   cost::Machine machine = cost::machineOf(job, variant.target);
-  module->setAttr(dist::kDeviceAttr, dist::deviceOf(context, machine.device));
+  module->setAttr(dist::kDeviceAttr, analysis::deviceOf(context, machine.device));
   if (variant.mesh.empty()) {
     return;
   }
@@ -314,7 +314,7 @@ void attachMachine(ModuleOp module, const Variant &variant, const job::Job &job)
   }
   dist::HostsAttr hosts = cost::hostsOf(context, machine, variant.devicesPerProcess);
   op.setHostsAttr(hosts);
-  op.setCostsAttr(dist::costsOf(context, dist::hostLinks(hosts, sizes, variant.deviceIds)));
+  op.setCostsAttr(analysis::costsOf(context, analysis::hostLinks(hosts, sizes, variant.deviceIds)));
 }
 
 void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::Job &job) {

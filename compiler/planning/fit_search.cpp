@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 int64_t searchLimit(const job::Job &job, int64_t memoryLimit) {
   return job.recompute() == job::Recompute::AUTO ? 0 : memoryLimit;
@@ -42,4 +42,4 @@ LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, function_ref
   return success(succeeded(bytesOf()));
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning

@@ -10,7 +10,7 @@
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 // Returns the memory limit of a search for layouts, bytes of a device, 0: any number. With `recompute: AUTO` there is none:
 // rematerialization makes the program fit.
@@ -22,6 +22,6 @@ int64_t searchLimit(const job::Job &job, int64_t memoryLimit);
 // needs less with it. Calls `bytesOf` at least once, the last time for the result. Fails when that does.
 mlir::LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, llvm::function_ref<mlir::FailureOr<uint64_t>()> bytesOf);
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning
 
 #endif // ASHLAR_COMPILER_PLANNING_FIT_SEARCH_H

@@ -30,7 +30,7 @@
 
 using namespace mlir;
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 namespace {
 
 // A program of a device, and how often a step runs it.
@@ -146,7 +146,7 @@ private:
     uint64_t most = 0;
     module.walk([&](ContractionOpInterface op) {
       auto typesOf = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
-      const bool isLarge = dist::workOf(op, typesOf(op->getOperandTypes()), typesOf(op->getResultTypes())).flops >= leastFlops;
+      const bool isLarge = analysis::workOf(op, typesOf(op->getOperandTypes()), typesOf(op->getResultTypes())).flops >= leastFlops;
       const bool isProduct = isa<nn::MatMulOp>(op) && (traits.fixedWorkspace || isLarge);
       const bool isConvolution = lower::isLibraryConvolution(op, variant.target);
       most = std::max({most, isProduct ? ofProduct(op) : 0, isConvolution ? ofConvolution : 0});
@@ -189,8 +189,8 @@ private:
 
 // Estimates the programs of a module, or of a stage, with the runs that a step has.
 std::vector<StepProgram> estimateAll(ModuleOp module, const pipelines::Variant &variant) {
-  const dist::DeviceRates rates = dist::findDeviceRates(module);
-  llvm::StringMap<int64_t> runs = dist::runsOfStep(module);
+  const analysis::DeviceRates rates = analysis::findDeviceRates(module);
+  llvm::StringMap<int64_t> runs = analysis::runsOfStep(module);
   std::vector<StepProgram> programs;
   for (auto function : module.getOps<func::FuncOp>()) {
     layout::LocalProgram local = layout::localProgram(function);
@@ -220,21 +220,21 @@ Forecast sumRuns(ArrayRef<StepProgram> programs) {
 }
 
 // The work of a stage for the clock; what goes to other stages is added to `bytesSent`.
-report::StageWork workOf(ModuleOp stage, std::vector<StepProgram> &programs, const cost::Machine &machine, int64_t devices,
-                         int64_t &bytesSent) {
+analysis::StageWork workOf(ModuleOp stage, std::vector<StepProgram> &programs, const cost::Machine &machine, int64_t devices,
+                           int64_t &bytesSent) {
   auto info = stage->getAttrOfType<dist::StageAttr>(dist::kStageAttr);
-  report::StageWork work;
+  analysis::StageWork work;
   work.slots = info.getSlots();
   llvm::StringMap<unsigned> numbers;
   for (StepProgram &program : programs) {
     func::FuncOp function = program.function;
-    report::TimedProgram timed{function.getSymName().str(), program.estimate.timePs()};
+    analysis::TimedProgram timed{function.getSymName().str(), program.estimate.timePs()};
     for (unsigned i = 0; program.runs > 0 && i < function.getNumArguments(); ++i) {
       if (auto from = function.getArgAttrOfType<dist::PeerAttr>(i, dist::kFromAttr)) {
-        const dist::Link link = cost::stageLink(machine, devices, from.getStage(), info.getIndex());
+        const analysis::Link link = cost::stageLink(machine, devices, from.getStage(), info.getIndex());
         const auto bytes = static_cast<int64_t>(byteSize(cast<RankedTensorType>(function.getArgumentTypes()[i])));
         timed.receives.push_back(
-            {from.getStage(), from.getChannel(), dist::collectiveTimePs(CollectiveKind::Permute, bytes, /*groupSize=*/2, link)});
+            {from.getStage(), from.getChannel(), analysis::collectiveTimePs(CollectiveKind::Permute, bytes, /*groupSize=*/2, link)});
       }
     }
     for (unsigned i = 0; program.runs > 0 && i < function.getNumResults(); ++i) {
@@ -269,7 +269,7 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
     return failure();
   }
   const cost::Machine machine = cost::machineOf(job, variant.target);
-  std::vector<report::StageWork> works;
+  std::vector<analysis::StageWork> works;
   Forecast whole;
   const auto moves = module->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr);
   for (ModuleOp each : report::programsOf(module)) {
@@ -285,7 +285,7 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
     whole.memory = memory;
   }
   if (variant.pipeline) {
-    report::Timeline timeline = report::playStages(works);
+    analysis::Timeline timeline = analysis::playStages(works);
     whole.stepPs = timeline.timePs;
     whole.bubble = timeline.bubble();
   }
@@ -293,4 +293,4 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
   return whole;
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning

@@ -12,7 +12,7 @@
 
 #include <optional>
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 struct Forecast {
   int64_t stepPs = 0; // of a step: all its micro-batches, and the update; of a model alone: of a run
@@ -33,6 +33,6 @@ struct Forecast {
 // hosts, and weights that calls keep in an order of their own.
 mlir::FailureOr<Forecast> forecast(mlir::ModuleOp module, const pipelines::Variant &variant, const job::Job &job);
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning
 
 #endif // ASHLAR_COMPILER_PLANNING_FORECAST_H

@@ -12,7 +12,7 @@
 
 using namespace mlir;
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 FailureOr<ModuleOp> JobForecaster::import(const job::Job &job) {
   OwningOpRef<ModuleOp> &module = imported[job::microBatches(job)];
@@ -95,7 +95,7 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
 FailureOr<Forecast> JobForecaster::forecastRecomputed(ModuleOp programs, pipelines::Variant &variant, const job::Job &job) {
   auto forecastCopy = [&] {
     OwningOpRef<ModuleOp> copy = programs.clone();
-    return driver::forecast(*copy, variant, job);
+    return planning::forecast(*copy, variant, job);
   };
   if (job.recompute() == job::Recompute::AUTO) {
     FailureOr<int64_t> moves = findLeastMoves(input.memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
@@ -111,4 +111,4 @@ FailureOr<Forecast> JobForecaster::forecastRecomputed(ModuleOp programs, pipelin
   return forecastCopy();
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning

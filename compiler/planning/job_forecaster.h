@@ -10,14 +10,15 @@
 
 #include <map>
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 // A model is imported once for each number of micro-batches, and made to train once for each number of replicas that batch normalizations
 // see; each job gets a copy, and layouts of its own.
 class JobForecaster {
 public:
   // `options` and `input` outlive it; of the input's job nothing is looked at.
-  JobForecaster(const Options &options, Input &input, mlir::MLIRContext &context) : options(options), input(input), context(context) {}
+  JobForecaster(const command::Options &options, command::Input &input, mlir::MLIRContext &context)
+      : options(options), input(input), context(context) {}
 
   // Returns the model for the batch of a checked job. Fails, with an error, where it cannot be imported.
   mlir::FailureOr<mlir::ModuleOp> import(const job::Job &job);
@@ -34,13 +35,13 @@ private:
   mlir::FailureOr<Forecast> forecastRecomputed(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
   mlir::FailureOr<Forecast> forecastLayouts(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
 
-  const Options &options;
-  Input &input;
+  const command::Options &options;
+  command::Input &input;
   mlir::MLIRContext &context;
   std::map<int64_t, mlir::OwningOpRef<mlir::ModuleOp>> imported;                    // by micro-batches
   std::map<std::pair<int64_t, int64_t>, mlir::OwningOpRef<mlir::ModuleOp>> trained; // by micro-batches and replicas
 };
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning
 
 #endif // ASHLAR_COMPILER_PLANNING_JOB_FORECASTER_H

@@ -19,7 +19,7 @@
 
 using namespace mlir;
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 namespace {
 
 constexpr int64_t kMostStages = 64;
@@ -95,7 +95,7 @@ job::Job withMesh(const job::Job &job, int64_t stages, ArrayRef<int64_t> sizes) 
 
 class MeshSearch {
 public:
-  MeshSearch(const Options &options, const Input &input, JobForecaster &forecaster, MLIRContext &context)
+  MeshSearch(const command::Options &options, const command::Input &input, JobForecaster &forecaster, MLIRContext &context)
       : options(options), input(input), forecaster(forecaster), context(context), deadline(options.searchSeconds) {}
 
   FoundMeshes run() {
@@ -126,7 +126,7 @@ private:
   // Returns why a step in micro-batches is not the step on the whole batch; "" where it is, or where the job has other faults.
   std::string whyWhole(job::Job job) {
     job.clear_pipeline();
-    FirstError error(&context);
+    command::FirstError error(&context);
     FailureOr<ModuleOp> whole = forecaster.train(job);
     if (failed(whole)) {
       return "";
@@ -171,8 +171,8 @@ private:
     }
     Candidate candidate{std::move(job), {}};
     candidate.row = makeRow(candidate.job);
-    FirstError error(&context);
-    if (llvm::Error fault = checkInput(options, candidate.job, input)) {
+    command::FirstError error(&context);
+    if (llvm::Error fault = command::checkInput(options, candidate.job, input)) {
       candidate.row.refusal = llvm::toString(std::move(fault));
     } else if (FailureOr<Forecast> forecast = forecaster.forecast(candidate.job, std::max(deadline.left(), 1.0)); succeeded(forecast)) {
       candidate.row.forecast = std::move(*forecast);
@@ -238,8 +238,8 @@ private:
     return changed;
   }
 
-  const Options &options;
-  const Input &input;
+  const command::Options &options;
+  const command::Input &input;
   JobForecaster &forecaster;
   MLIRContext &context;
   const search::Deadline deadline;
@@ -315,14 +315,14 @@ llvm::Error refuseAll(ArrayRef<Candidate> candidates) {
       (others == 0 ? "" : "; and no other of the " + std::to_string(candidates.size()) + " meshes can be, either"));
 }
 
-FoundMeshes searchMeshes(const Options &options, const Input &input, JobForecaster &forecaster, MLIRContext &context) {
+FoundMeshes searchMeshes(const command::Options &options, const command::Input &input, JobForecaster &forecaster, MLIRContext &context) {
   return MeshSearch(options, input, forecaster, context).run();
 }
 
-llvm::Expected<FoundMeshes> chooseMesh(const Options &options, Input &input) {
+llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command::Input &input) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.printOpOnDiagnostic(false);
-  Options planned = options;
+  command::Options planned = options;
   planned.timeline.clear(); // whether there are stages is not known yet
   planned.saveOrder.clear();
   JobForecaster forecaster(planned, input, context);
@@ -342,7 +342,7 @@ llvm::Expected<FoundMeshes> chooseMesh(const Options &options, Input &input) {
                                    "; give it more devices or a smaller batch");
   }
   input.job = best.job;
-  if (llvm::Error error = checkInput(options, input.job, input)) {
+  if (llvm::Error error = command::checkInput(options, input.job, input)) {
     return std::move(error);
   }
   return std::move(found);
@@ -359,4 +359,4 @@ report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLi
   return fact;
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning

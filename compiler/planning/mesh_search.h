@@ -12,7 +12,7 @@
 
 #include <vector>
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 // A job with a mesh, and the cost of its step.
 struct Candidate {
@@ -44,15 +44,16 @@ llvm::Error refuseAll(llvm::ArrayRef<Candidate> candidates);
 // Forecasts these jobs, and then the best ones with other micro-batches, with interleaved stages and, under a memory limit, with
 // rematerialization, as long as that makes a step faster, or smaller where nothing fits. Takes about so many seconds: no job is begun after
 // them, but at least one is forecast.
-FoundMeshes searchMeshes(const Options &options, const Input &input, JobForecaster &forecaster, mlir::MLIRContext &context);
+FoundMeshes searchMeshes(const command::Options &options, const command::Input &input, JobForecaster &forecaster,
+                         mlir::MLIRContext &context);
 
 // Gives a job with mesh.devices the mesh with the least predicted time of a step, and the other open choices. Returns all candidates. Fails
 // where the model cannot be imported or trained, where nothing fits the memory limit, and where the result conflicts with the options.
-llvm::Expected<FoundMeshes> chooseMesh(const Options &options, Input &input);
+llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command::Input &input);
 
 // Returns the candidate meshes for a report: those that fit `memoryLimit` (bytes; 0: any number), the fastest first.
 report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLimit);
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning
 
 #endif // ASHLAR_COMPILER_PLANNING_MESH_SEARCH_H

@@ -17,7 +17,7 @@
 
 using llvm::formatv;
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 namespace {
 
 using llvm::json::OStream;
@@ -180,4 +180,4 @@ std::string planTableJson(const PlanTable &table) {
   return text;
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 // A mesh, and the cost of a step on it or why it is impossible.
 struct PlannedMesh {
@@ -46,6 +46,6 @@ struct PlanTable {
 std::string planTableText(const PlanTable &table);
 std::string planTableJson(const PlanTable &table);
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning
 
 #endif // ASHLAR_COMPILER_PLANNING_PLAN_TABLE_H

@@ -6,7 +6,7 @@
 
 using namespace mlir;
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 namespace {
 
 constexpr int64_t kSamples = 16; // of the moves, where halving finds nothing
@@ -53,4 +53,4 @@ FailureOr<int64_t> findLeastMoves(uint64_t limit, function_ref<FailureOr<Recompu
   return enough > all ? best : enough;
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 // The cost of a program with some of the moves of ashlar-recompute.
 struct RecomputeTrial {
@@ -25,6 +25,6 @@ struct RecomputeTrial {
 // then refuses. Fails when a trial does.
 mlir::FailureOr<int64_t> findLeastMoves(uint64_t limit, llvm::function_ref<mlir::FailureOr<RecomputeTrial>(int64_t)> tryMoves);
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning
 
 #endif // ASHLAR_COMPILER_PLANNING_RECOMPUTE_SEARCH_H

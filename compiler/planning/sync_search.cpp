@@ -9,7 +9,7 @@
 
 using namespace mlir;
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 bool choosesGradientSync(const job::Job &job, int64_t memoryLimit) {
   constexpr int64_t kLeastLevel = 2; // that shards the sums
@@ -41,4 +41,4 @@ report::GradientSyncFact describeSync(const SyncChoice &choice) {
   return {{fact("reduced once a step", choice.once), fact("reduced in each micro-batch", choice.inEach)}, choice.takesOnce ? 0U : 1U};
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning

@@ -11,7 +11,7 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 
 // The cost of a program with one of the two.
 struct SyncTrial {
@@ -37,6 +37,6 @@ mlir::FailureOr<SyncChoice> chooseGradientSync(mlir::ModuleOp programs, uint64_t
 // Returns the choice for a report.
 report::GradientSyncFact describeSync(const SyncChoice &choice);
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning
 
 #endif // ASHLAR_COMPILER_PLANNING_SYNC_SEARCH_H

@@ -36,7 +36,7 @@ std::string axesText(ArrayRef<StringAttr> axes) {
   return llvm::join(llvm::map_range(axes, [](StringAttr axis) { return axis.getValue(); }), "+");
 }
 
-std::string stepText(const dist::Step &step) {
+std::string stepText(const analysis::Step &step) {
   auto dim = [](int64_t number) { return " dim " + std::to_string(number); };
   std::string over = " over " + axesText(step.axes);
   switch (step.kind) {
@@ -60,15 +60,15 @@ std::string stepText(const dist::Step &step) {
   llvm_unreachable("unknown step");
 }
 
-PlanFact makePlan(const dist::Plan &plan) {
+PlanFact makePlan(const analysis::Plan &plan) {
   std::vector<std::string> steps;
-  for (const dist::Step &step : plan.steps) {
+  for (const analysis::Step &step : plan.steps) {
     steps.push_back(stepText(step));
   }
   return {llvm::join(steps, ", "), plan.bytes, plan.timePs, plan.leastPs};
 }
 
-ReasonFact makeReason(dist::Planner &planner, const dist::Reason &reason) {
+ReasonFact makeReason(analysis::Planner &planner, const dist::Reason &reason) {
   dist::Layout from = reason.from.getLayout(), to = reason.to.getLayout();
   ReasonFact fact;
   fact.producer = endText(reason.producer);
@@ -79,7 +79,7 @@ ReasonFact makeReason(dist::Planner &planner, const dist::Reason &reason) {
   fact.from = layoutText(from);
   fact.to = layoutText(to);
   fact.plan = makePlan(planner.plan(reason.type, from, to));
-  if (std::optional<dist::Plan> other = planner.runnerUp(reason.type, from, to)) {
+  if (std::optional<analysis::Plan> other = planner.runnerUp(reason.type, from, to)) {
     fact.runnerUp = makePlan(*other);
   }
   return fact;
@@ -104,7 +104,7 @@ std::string fusionText(dist::FusionAttr fusion) {
   llvm_unreachable("unknown mode");
 }
 
-CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist::CollectiveOpInterface op) {
+CollectiveFact makeCollective(dist::MeshAttr mesh, analysis::Planner &planner, dist::CollectiveOpInterface op) {
   CollectiveFact fact;
   fact.kind = stringifyCollectiveKind(op.getCollectiveKind()).str();
   if (std::optional<Reduction> reduction = op.getReductionKind()) {
@@ -123,12 +123,12 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist:
   fact.bytes = dist::collectiveBytes(op);
   fact.cause = causeText(op);
   fact.causes = causeTexts(op);
-  fact.timePs = dist::collectiveTimePs(op);
+  fact.timePs = analysis::collectiveTimePs(op);
   const Type type = getElementTypeOrSelf(op->getOperand(0)); // collectives of several tensors have one type
   llvm::raw_string_ostream(fact.type) << type;
   if (constexpr unsigned kF32Bits = 32; isa<FloatType>(type) && type.getIntOrFloatBitWidth() < kF32Bits) {
     fact.f32Bytes = fact.bytes * kF32Bits / type.getIntOrFloatBitWidth();
-    fact.f32Ps = dist::collectiveTimePs(op, fact.f32Bytes);
+    fact.f32Ps = analysis::collectiveTimePs(op, fact.f32Bytes);
   }
   for (const dist::Reason &reason : dist::getReasons(op.getLoc())) {
     fact.reasons.push_back(makeReason(planner, reason));
@@ -140,13 +140,13 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, dist::Planner &planner, dist:
 constexpr StringRef kNumberAttr = "report.number";
 
 // Returns the totals of a program, without its collectives.
-ProgramFact makeTotals(func::FuncOp function, const dist::DeviceRates &rates) {
+ProgramFact makeTotals(func::FuncOp function, const analysis::DeviceRates &rates) {
   ProgramFact fact;
   fact.name = function.getName().str();
   for (auto op : function.front().getOps<dist::CollectiveOpInterface>()) {
     ++fact.count;
     fact.bytes += dist::collectiveBytes(op);
-    fact.timePs += dist::collectiveTimePs(op);
+    fact.timePs += analysis::collectiveTimePs(op);
   }
   layout::ProgramEstimate estimate = layout::estimateProgram(layout::localProgram(function), rates);
   fact.computePs = estimate.computePs;
@@ -181,9 +181,9 @@ VariableFact makeVariable(nn::VariableOp op) {
 
 // Adds the programs and variables of a module.
 void addModule(LayoutReport &report, ModuleOp module) {
-  dist::DeviceRates rates = dist::findDeviceRates(module);
+  analysis::DeviceRates rates = analysis::findDeviceRates(module);
   dist::MeshOp mesh = dist::findMesh(module);
-  std::optional<dist::Planner> planner;
+  std::optional<analysis::Planner> planner;
   if (mesh) {
     planner.emplace(mesh);
   }

@@ -20,7 +20,7 @@ constexpr int64_t kPsPerNs = 1000;
 // What a stage needs of its programs beside the numbers.
 struct Tables {
   SmallVector<exec::ProgramOp> programs; // as in StageWork
-  StageWork work;
+  analysis::StageWork work;
   std::vector<int64_t> runs; // by program
 };
 
@@ -36,8 +36,8 @@ SmallVector<exec::TransferAttr> transfersOf(ArrayAttr list) {
   return list ? llvm::to_vector(list.getAsRange<exec::TransferAttr>()) : SmallVector<exec::TransferAttr>();
 }
 
-int64_t messagePs(int64_t bytes, const dist::Link &link) {
-  return dist::collectiveTimePs(CollectiveKind::Permute, bytes, /*groupSize=*/2, link);
+int64_t messagePs(int64_t bytes, const analysis::Link &link) {
+  return analysis::collectiveTimePs(CollectiveKind::Permute, bytes, /*groupSize=*/2, link);
 }
 
 // Lists the runs of a step, and the programs that it has.
@@ -68,9 +68,9 @@ Tables readStage(exec::VariantOp variant, const PipelineContext &context) {
   Tables tables = readOrder(variant);
   tables.work.slots = variant.getNumSlots();
   for (exec::ProgramOp op : tables.programs) {
-    TimedProgram program{op.getSymName().str(), static_cast<int64_t>(op.getPredictedNs().value_or(0)) * kPsPerNs};
+    analysis::TimedProgram program{op.getSymName().str(), static_cast<int64_t>(op.getPredictedNs().value_or(0)) * kPsPerNs};
     for (exec::TransferAttr transfer : transfersOf(op.getReceivesAttr())) {
-      dist::Link link = context.linkOf(transfer.getStage(), variant.getStage());
+      analysis::Link link = context.linkOf(transfer.getStage(), variant.getStage());
       program.receives.push_back({transfer.getStage(), transfer.getChannel(), messagePs(bytesOf(variant, transfer), link)});
     }
     for (exec::TransferAttr transfer : transfersOf(op.getSendsAttr())) {
@@ -121,7 +121,7 @@ PipelineFacts makePipelineFacts(ArrayRef<exec::VariantOp> variants, const Pipeli
   facts.schedule = context.schedule;
   facts.microBatches = context.microBatches;
   std::vector<Tables> tables;
-  std::vector<StageWork> work;
+  std::vector<analysis::StageWork> work;
   for (auto [number, variant] : llvm::enumerate(llvm::to_vector(variants))) {
     tables.push_back(readStage(variant, context));
     StageFacts stage;
@@ -136,7 +136,7 @@ PipelineFacts makePipelineFacts(ArrayRef<exec::VariantOp> variants, const Pipeli
     work.push_back(tables.back().work);
   }
   facts.crossings = listCrossings(variants, tables, context);
-  facts.timeline = playStages(work);
+  facts.timeline = analysis::playStages(work);
   return facts;
 }
 

@@ -46,7 +46,7 @@ struct PipelineFacts {
   int64_t microBatches = 1;
   std::vector<StageFacts> stages;
   std::vector<CrossingFact> crossings; // by sending stage
-  Timeline timeline;
+  analysis::Timeline timeline;
 };
 
 // The facts that are not in the tables: by stage the memory of a rank; and the link of messages between two stages.
@@ -54,7 +54,7 @@ struct PipelineContext {
   std::string schedule;
   int64_t microBatches = 1;
   std::vector<lower::MemoryUse> memory;
-  llvm::function_ref<dist::Link(int64_t from, int64_t to)> linkOf;
+  llvm::function_ref<analysis::Link(int64_t from, int64_t to)> linkOf;
 };
 
 // Collects the facts of a pipeline. `variants`: one a stage, in their order, with an order of a step.

@@ -39,7 +39,7 @@ std::optional<int64_t> stageOf(ModuleOp module) {
 }
 
 SmallVector<func::FuncOp> mainsOf(ModuleOp module, bool ofMicroBatches) {
-  const llvm::StringMap<int64_t> runs = dist::runsOfStep(module);
+  const llvm::StringMap<int64_t> runs = analysis::runsOfStep(module);
   SmallVector<func::FuncOp> mains;
   for (auto function : module.getOps<func::FuncOp>()) {
     if (runs.lookup(function.getSymName()) > (ofMicroBatches ? 1 : 0)) {

@@ -13,7 +13,7 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 namespace {
 
 // Returns the operations that an element of this cost takes, a rough count.
@@ -38,9 +38,9 @@ int64_t flopsOf(Cost cost) {
 }
 
 // Returns the link that a collective of a module with a mesh goes by.
-Link linkOf(CollectiveOpInterface op) {
-  MeshOp mesh = findMesh(op->getParentOfType<ModuleOp>());
-  return groupLink(mesh.getMesh(), axisLinks(mesh.getMesh(), mesh.getCostsAttr()), toAxisList(op.getAxes()));
+Link linkOf(dist::CollectiveOpInterface op) {
+  dist::MeshOp mesh = dist::findMesh(op->getParentOfType<ModuleOp>());
+  return groupLink(mesh.getMesh(), axisLinks(mesh.getMesh(), mesh.getCostsAttr()), dist::toAxisList(op.getAxes()));
 }
 
 // Returns the rates of a class in a table that is not empty.
@@ -50,13 +50,13 @@ const ShapeRate &rateOf(ArrayRef<ShapeRate> table, int64_t size) {
 }
 
 // Returns the links that costsOf wrote.
-SmallVector<Link> readLinks(CostsAttr costs) {
+SmallVector<Link> readLinks(dist::CostsAttr costs) {
   SmallVector<Link> links(costs.getLatencyNs().size());
   for (auto [link, latency, rate] : llvm::zip_equal(links, costs.getLatencyNs(), costs.getBytesPerUs())) {
     link.latencyNs = latency;
     link.bytesPerUs = rate;
   }
-  for (KindCostsAttr kind : costs.getKinds()) {
+  for (dist::KindCostsAttr kind : costs.getKinds()) {
     for (auto [link, latency, rate] : llvm::zip_equal(links, kind.getLatencyNs(), kind.getBytesPerUs())) {
       link.set(kind.getKind(), {latency, rate});
     }
@@ -105,7 +105,7 @@ MessageCost Link::fastest() const {
   return cost;
 }
 
-CostsAttr costsOf(MLIRContext *context, ArrayRef<Link> links) {
+dist::CostsAttr costsOf(MLIRContext *context, ArrayRef<Link> links) {
   SmallVector<int64_t> beside;
   for (auto [axis, link] : llvm::enumerate(links)) {
     if (link.movesBeside) {
@@ -113,27 +113,27 @@ CostsAttr costsOf(MLIRContext *context, ArrayRef<Link> links) {
     }
   }
   auto numbers = [&](auto number) { return llvm::map_to_vector(links, number); };
-  SmallVector<KindCostsAttr> kinds;
+  SmallVector<dist::KindCostsAttr> kinds;
   for (CollectiveKind kind : kSendingKinds) {
     if (llvm::any_of(links, [&](const Link &link) { return link.own[static_cast<size_t>(kind)].has_value(); })) {
-      kinds.push_back(KindCostsAttr::get(context, kind, numbers([&](const Link &link) { return link.of(kind).latencyNs; }),
-                                         numbers([&](const Link &link) { return link.of(kind).bytesPerUs; })));
+      kinds.push_back(dist::KindCostsAttr::get(context, kind, numbers([&](const Link &link) { return link.of(kind).latencyNs; }),
+                                               numbers([&](const Link &link) { return link.of(kind).bytesPerUs; })));
     }
   }
-  return CostsAttr::get(context, numbers([](const Link &link) { return link.latencyNs; }),
-                        numbers([](const Link &link) { return link.bytesPerUs; }), beside, kinds);
+  return dist::CostsAttr::get(context, numbers([](const Link &link) { return link.latencyNs; }),
+                              numbers([](const Link &link) { return link.bytesPerUs; }), beside, kinds);
 }
 
-SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs) {
+SmallVector<Link> axisLinks(dist::MeshAttr mesh, dist::CostsAttr costs) {
   return costs ? readLinks(costs) : SmallVector<Link>(mesh.getAxes().size());
 }
 
-MeshLinks linksOf(MeshOp mesh) {
+MeshLinks linksOf(dist::MeshOp mesh) {
   return {axisLinks(mesh.getMesh(), mesh.getCostsAttr()), mesh.getHostsAttr(),
           llvm::to_vector(mesh.getDeviceIds().value_or(ArrayRef<int64_t>()))};
 }
 
-SmallVector<Link> hostLinks(HostsAttr hosts, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds) {
+SmallVector<Link> hostLinks(dist::HostsAttr hosts, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds) {
   const SmallVector<Link> classes = readLinks(hosts.getLinks());
   const Link &within = classes[0], &between = classes[1];
   const int64_t devices = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
@@ -158,7 +158,7 @@ SmallVector<Link> hostLinks(HostsAttr hosts, ArrayRef<int64_t> axisSizes, ArrayR
   return links;
 }
 
-Link groupLink(MeshAttr mesh, ArrayRef<Link> links, ArrayRef<StringAttr> axes) {
+Link groupLink(dist::MeshAttr mesh, ArrayRef<Link> links, ArrayRef<StringAttr> axes) {
   Link link = links[*mesh.findAxis(axes.front())];
   for (StringAttr axis : axes) {
     link = link.worse(links[*mesh.findAxis(axis)]);
@@ -194,29 +194,30 @@ int64_t messageTimePs(int64_t messages, int64_t bytes, const MessageCost &cost) 
 }
 
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link) {
-  return messageTimePs(collectiveMessages(kind, groupSize), collectiveBytes(kind, operandBytes, groupSize), link.of(kind));
+  return messageTimePs(collectiveMessages(kind, groupSize), dist::collectiveBytes(kind, operandBytes, groupSize), link.of(kind));
 }
 
-int64_t collectiveTimePs(CollectiveOpInterface op) {
+int64_t collectiveTimePs(dist::CollectiveOpInterface op) {
   Link link = linkOf(op);
-  if (auto halo = dyn_cast<HaloOp>(op.getOperation())) { // as haloCost
-    return messageTimePs(haloTraffic(axisSizes(halo), haloOf(halo)).mostMessages, collectiveBytes(op), link.of(CollectiveKind::Halo));
+  if (auto halo = dyn_cast<dist::HaloOp>(op.getOperation())) { // as haloCost
+    return messageTimePs(dist::haloTraffic(dist::axisSizes(halo), dist::haloOf(halo)).mostMessages, dist::collectiveBytes(op),
+                         link.of(CollectiveKind::Halo));
   }
-  int64_t group = findMesh(op->getParentOfType<ModuleOp>()).getMesh().groupSize(toAxisList(op.getAxes()));
-  return collectiveTimePs(op.getCollectiveKind(), operandBytes(op), group, link);
+  int64_t group = dist::findMesh(op->getParentOfType<ModuleOp>()).getMesh().groupSize(dist::toAxisList(op.getAxes()));
+  return collectiveTimePs(op.getCollectiveKind(), dist::operandBytes(op), group, link);
 }
 
-int64_t collectiveTimePs(CollectiveOpInterface op, int64_t bytes) {
-  return collectiveTimePs(op) + messageTimePs(/*messages=*/0, bytes - collectiveBytes(op), linkOf(op).of(op.getCollectiveKind()));
+int64_t collectiveTimePs(dist::CollectiveOpInterface op, int64_t bytes) {
+  return collectiveTimePs(op) + messageTimePs(/*messages=*/0, bytes - dist::collectiveBytes(op), linkOf(op).of(op.getCollectiveKind()));
 }
 
-bool movesBeside(CollectiveOpInterface op) {
+bool movesBeside(dist::CollectiveOpInterface op) {
   return linkOf(op).movesBeside;
 }
 
-HaloCost haloCost(MeshAttr mesh, const SplitWindow &window, RankedTensorType operand, const Link &link) {
-  HaloTraffic traffic = haloTraffic(axisSizes(mesh, window.axes), *window.halo);
-  int64_t bytes = haloBytes(operand, window.dim, traffic.mostSent);
+HaloCost haloCost(dist::MeshAttr mesh, const dist::SplitWindow &window, RankedTensorType operand, const Link &link) {
+  dist::HaloTraffic traffic = dist::haloTraffic(dist::axisSizes(mesh, window.axes), *window.halo);
+  int64_t bytes = dist::haloBytes(operand, window.dim, traffic.mostSent);
   return {bytes, messageTimePs(traffic.mostMessages, bytes, link.of(CollectiveKind::Halo))};
 }
 
@@ -295,7 +296,7 @@ Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedT
 }
 
 int64_t opTimePs(Operation *op, const DeviceRates &rates) {
-  if (auto collective = dyn_cast<CollectiveOpInterface>(op)) {
+  if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
     return collectiveTimePs(collective);
   }
   auto types = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
@@ -305,13 +306,13 @@ int64_t opTimePs(Operation *op, const DeviceRates &rates) {
 }
 
 DeviceRates findDeviceRates(ModuleOp module) {
-  auto device = module->getAttrOfType<DeviceAttr>(kDeviceAttr);
+  auto device = module->getAttrOfType<dist::DeviceAttr>(dist::kDeviceAttr);
   if (!device) {
     return {};
   }
   DeviceRates rates{device.getFlopsPerUs(), device.getNarrowFlopsPerUs(), device.getBytesPerUs(), device.getLaunchNs()};
-  auto read = [](ArrayRef<RateAttr> table, SmallVector<ShapeRate, 0> &rates) {
-    for (RateAttr rate : table) {
+  auto read = [](ArrayRef<dist::RateAttr> table, SmallVector<ShapeRate, 0> &rates) {
+    for (dist::RateAttr rate : table) {
       rates.push_back({rate.getFrom(), rate.getFlopsPerUs(), rate.getNarrowFlopsPerUs()});
     }
   };
@@ -320,13 +321,13 @@ DeviceRates findDeviceRates(ModuleOp module) {
   return rates;
 }
 
-DeviceAttr deviceOf(MLIRContext *context, const DeviceRates &rates) {
+dist::DeviceAttr deviceOf(MLIRContext *context, const DeviceRates &rates) {
   auto write = [&](ArrayRef<ShapeRate> table) {
     return llvm::map_to_vector(
-        table, [&](const ShapeRate &rate) { return RateAttr::get(context, rate.from, rate.flopsPerUs, rate.narrowFlopsPerUs); });
+        table, [&](const ShapeRate &rate) { return dist::RateAttr::get(context, rate.from, rate.flopsPerUs, rate.narrowFlopsPerUs); });
   };
-  return DeviceAttr::get(context, rates.flopsPerUs, rates.narrowFlopsPerUs, rates.bytesPerUs, rates.launchNs, write(rates.products),
-                         write(rates.convolutions));
+  return dist::DeviceAttr::get(context, rates.flopsPerUs, rates.narrowFlopsPerUs, rates.bytesPerUs, rates.launchNs, write(rates.products),
+                               write(rates.convolutions));
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

@@ -11,7 +11,7 @@
 #include <array>
 #include <optional>
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 // The cost of messages: the time of an empty one, and the rate of bytes. The default, for a mesh without costs, makes a byte a nanosecond
 // and a message free: then the fastest plan is the one that sends the fewest bytes.
@@ -70,26 +70,26 @@ struct Link {
 // The links of a mesh, and the hosts that they follow from.
 struct MeshLinks {
   llvm::SmallVector<Link> axes; // one each
-  HostsAttr hosts = {};         // null: nothing is known but the links
+  dist::HostsAttr hosts = {};   // null: nothing is known but the links
   llvm::SmallVector<int64_t> deviceIds = {};
 };
 
 // Returns the links of a mesh, one an axis. `costs` may be null.
-llvm::SmallVector<Link> axisLinks(MeshAttr mesh, CostsAttr costs);
-MeshLinks linksOf(MeshOp mesh);
+llvm::SmallVector<Link> axisLinks(dist::MeshAttr mesh, dist::CostsAttr costs);
+MeshLinks linksOf(dist::MeshOp mesh);
 
 // Returns the link of each axis of a mesh on hosts. It is that between hosts when a group over the axis has devices on two; reductions,
 // gathers and scatters then go by as many adapters as the ranks of such a group on one host have, up to the rate within a host: a ring
 // crosses the border of each host once, so k rings share the bytes among k adapters. `deviceIds`: as on dist.mesh, may be empty.
 //   mesh 2 x 4, 4 ranks a host                        ->  {between hosts, within a host}
 //   mesh 16 x 2, 8 ranks and 8 adapters a host        ->  {between hosts, 4 adapters for reductions; within a host}
-llvm::SmallVector<Link> hostLinks(HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);
+llvm::SmallVector<Link> hostLinks(dist::HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);
 
 // Returns the attribute of links, one an axis; axisLinks reads it.
-CostsAttr costsOf(mlir::MLIRContext *context, llvm::ArrayRef<Link> links);
+dist::CostsAttr costsOf(mlir::MLIRContext *context, llvm::ArrayRef<Link> links);
 
 // Returns the link that a group over several axes goes by: as slow as the slowest of theirs. `links`: one an axis of the mesh.
-Link groupLink(MeshAttr mesh, llvm::ArrayRef<Link> links, llvm::ArrayRef<mlir::StringAttr> axes);
+Link groupLink(dist::MeshAttr mesh, llvm::ArrayRef<Link> links, llvm::ArrayRef<mlir::StringAttr> axes);
 
 // Returns the number of consecutive messages in a collective of n ranks: each rank sends as many bytes as in a ring, but to partners at
 // doubling distance, as the best known algorithms do. So one reduction, scatter or gather over two axes of equal links is never slower than
@@ -108,13 +108,13 @@ int64_t messageTimePs(int64_t messages, int64_t bytes, const MessageCost &cost);
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link);
 
 // Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.
-int64_t collectiveTimePs(CollectiveOpInterface op);
+int64_t collectiveTimePs(dist::CollectiveOpInterface op);
 
 // Returns the time of a collective if a device sent so many bytes in it, of elements of another type for instance.
-int64_t collectiveTimePs(CollectiveOpInterface op, int64_t bytes);
+int64_t collectiveTimePs(dist::CollectiveOpInterface op, int64_t bytes);
 
 // Whether the links that `op` goes by move data while the devices compute. Assumes that it lies in a module with a mesh.
-bool movesBeside(CollectiveOpInterface op);
+bool movesBeside(dist::CollectiveOpInterface op);
 
 // The cost of a halo: the bytes of the device that sends most, and the time of its messages.
 struct HaloCost {
@@ -122,7 +122,7 @@ struct HaloCost {
 };
 
 // Returns the cost of the halo of a split window on local operands of a type, whose length along the dim does not count.
-HaloCost haloCost(MeshAttr mesh, const SplitWindow &window, mlir::RankedTensorType operand, const Link &link);
+HaloCost haloCost(dist::MeshAttr mesh, const dist::SplitWindow &window, mlir::RankedTensorType operand, const Link &link);
 
 // The largest bucket that is made of itself.
 constexpr int64_t kMostBucketBytes = 64000000;
@@ -185,8 +185,8 @@ int64_t opTimePs(mlir::Operation *op, const DeviceRates &rates);
 DeviceRates findDeviceRates(mlir::ModuleOp module);
 
 // Returns the attribute of rates; findDeviceRates reads it.
-DeviceAttr deviceOf(mlir::MLIRContext *context, const DeviceRates &rates);
+dist::DeviceAttr deviceOf(mlir::MLIRContext *context, const DeviceRates &rates);
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_COSTS_H

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <deque>
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 unsigned MinimumCut::addNode() {
   leave.emplace_back();
@@ -91,4 +91,4 @@ std::vector<bool> MinimumCut::behind(unsigned source, unsigned sink) {
   return isBehind;
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

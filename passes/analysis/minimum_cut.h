@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 class MinimumCut {
 public:
@@ -38,6 +38,6 @@ private:
   std::vector<std::vector<unsigned>> leave; // by node
 };
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_MINIMUM_CUT_H

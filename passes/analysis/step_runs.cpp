@@ -10,13 +10,13 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 llvm::StringMap<int64_t> runsOfStep(ModuleOp module) {
   llvm::StringMap<int64_t> runs;
-  if (auto order = module->getAttrOfType<ArrayAttr>(kOrderAttr)) {
-    for (auto part : order.getAsRange<RepeatAttr>()) {
-      for (auto run : part.getRuns().getAsRange<RunAttr>()) {
+  if (auto order = module->getAttrOfType<ArrayAttr>(dist::kOrderAttr)) {
+    for (auto part : order.getAsRange<dist::RepeatAttr>()) {
+      for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
         runs[run.getProgram()] += part.getCount();
       }
     }
@@ -30,4 +30,4 @@ llvm::StringMap<int64_t> runsOfStep(ModuleOp module) {
   return runs;
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

@@ -8,12 +8,12 @@
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 // Returns how often a step runs the programs of a module, or of a stage's module, that it runs: by its order (dist.order); without one
 // @train_step, or where nothing is trained @forward, once.
 llvm::StringMap<int64_t> runsOfStep(mlir::ModuleOp module);
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_STEP_RUNS_H

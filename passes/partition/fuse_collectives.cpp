@@ -83,8 +83,8 @@ int64_t wholeBytes(CollectiveOpInterface op) {
 class FunctionFusion {
 public:
   FunctionFusion(func::FuncOp function, dist::MeshOp mesh, const SymbolTable &symbols, const Settings &settings)
-      : function(function), mesh(mesh), links(dist::axisLinks(mesh.getMesh(), mesh.getCostsAttr())), symbols(symbols), settings(settings),
-        phases(function.front()), order(function.front()) {}
+      : function(function), mesh(mesh), links(analysis::axisLinks(mesh.getMesh(), mesh.getCostsAttr())), symbols(symbols),
+        settings(settings), phases(function.front()), order(function.front()) {}
 
   LogicalResult run() {
     collect();
@@ -267,12 +267,12 @@ private:
     Key key = keyOf(candidate, *setting.mode);
     dist::AxisList axes = dist::toAxisList(op.getAxes());
     bool isAuto = setting.mode == FusionMode::Auto;
-    int64_t limit =
-        isAuto ? dist::bucketBytes(op.getCollectiveKind(), mesh.getMesh().groupSize(axes), dist::groupLink(mesh.getMesh(), links, axes))
-               : setting.numbers.front();
+    int64_t limit = isAuto ? analysis::bucketBytes(op.getCollectiveKind(), mesh.getMesh().groupSize(axes),
+                                                   analysis::groupLink(mesh.getMesh(), links, axes))
+                           : setting.numbers.front();
     Bucket &bucket = buckets[key];
     int64_t bytes = wholeBytes(op);
-    bool isFull = isAuto ? bucket.bytes >= limit || bucket.bytes + bytes > dist::kMostBucketBytes : bucket.bytes + bytes > limit;
+    bool isFull = isAuto ? bucket.bytes >= limit || bucket.bytes + bytes > analysis::kMostBucketBytes : bucket.bytes + bytes > limit;
     if (bucket.number == 0 || isFull) {
       bucket = {++counts[op.getCollectiveKind()], 0};
     }
@@ -288,7 +288,7 @@ private:
 
   func::FuncOp function;
   dist::MeshOp mesh;
-  SmallVector<dist::Link> links;
+  SmallVector<analysis::Link> links;
   const SymbolTable &symbols;
   const Settings &settings;
   nn::Phases phases;

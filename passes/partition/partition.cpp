@@ -29,7 +29,7 @@ using dist::Layout;
 // Rewrites one function in place, in program order: when an op is reached its operands are local already.
 class FunctionPartition {
 public:
-  FunctionPartition(dist::MeshAttr mesh, dist::Planner &planner, func::FuncOp function)
+  FunctionPartition(dist::MeshAttr mesh, analysis::Planner &planner, func::FuncOp function)
       : mesh(mesh), planner(planner), function(function), builder(function.getContext()) {}
 
   LogicalResult run() {
@@ -191,8 +191,8 @@ private:
     Layout layout = dist::withoutUnitAxes(mesh, op.getFrom().getLayout());
     Layout target = dist::withoutUnitAxes(mesh, op.getTo().getLayout());
     Value value = op.getInput();
-    for (const dist::Step &step : stepsOf(op, global, layout, target)) {
-      Layout next = dist::applyStep(layout, step);
+    for (const analysis::Step &step : stepsOf(op, global, layout, target)) {
+      Layout next = analysis::applyStep(layout, step);
       value = emitStep(op, step, layout, value, dist::localShape(mesh, global.getShape(), next));
       if (op->hasAttr(dist::kExplicitAttr)) {
         value.getDefiningOp()->setAttr(dist::kExplicitAttr, builder.getUnitAttr());
@@ -203,18 +203,18 @@ private:
   }
 
   // Returns the steps of the plan; of a collective that the model places, the one step that it is.
-  SmallVector<dist::Step> stepsOf(dist::RedistributeOp op, RankedTensorType global, const Layout &from, const Layout &to) {
+  SmallVector<analysis::Step> stepsOf(dist::RedistributeOp op, RankedTensorType global, const Layout &from, const Layout &to) {
     if (!op->hasAttr(dist::kExplicitAttr)) {
       return planner.plan(global, from, to).steps;
     }
-    std::optional<dist::Step> step = dist::findSingleStep(from, to);
+    std::optional<analysis::Step> step = analysis::findSingleStep(from, to);
     assert(step && "a model's collective is one step");
     return {*step};
   }
 
   // Emits one step of a plan on `value`, of layout `from`; the result has `shape`. A dim that is cut is lengthened first where it does not
   // divide, and a dim that was joined is shortened.
-  Value emitStep(dist::RedistributeOp op, const dist::Step &step, const Layout &from, Value value, ArrayRef<int64_t> shape) {
+  Value emitStep(dist::RedistributeOp op, const analysis::Step &step, const Layout &from, Value value, ArrayRef<int64_t> shape) {
     ImplicitLocOpBuilder b(op.getLoc(), op);
     auto axes = dist::toAttr(b.getContext(), step.axes);
     ArrayAttr cause = op.getCauseAttr();
@@ -247,7 +247,7 @@ private:
       return trimPieces(b, mesh, gather->getResult(0), step.dim, shape[step.dim], step.axes);
     }
     case CollectiveKind::Permute:
-      return dist::PermuteOp::create(b, type, value, dist::permuteSources(mesh, from, step), axes, cause);
+      return dist::PermuteOp::create(b, type, value, analysis::permuteSources(mesh, from, step), axes, cause);
     case CollectiveKind::Broadcast:
     case CollectiveKind::Halo:
       break;
@@ -330,7 +330,7 @@ private:
   }
 
   dist::MeshAttr mesh;
-  dist::Planner &planner;
+  analysis::Planner &planner;
   func::FuncOp function;
   OpBuilder builder;
   DenseMap<Operation *, SmallVector<Mask>> masks;
@@ -366,7 +366,7 @@ struct Partition : impl::PartitionPassBase<Partition> {
         return signalPassFailure();
       }
     }
-    dist::Planner planner(mesh);
+    analysis::Planner planner(mesh);
     for (auto function : getOperation().getOps<func::FuncOp>()) {
       if (failed(FunctionPartition(mesh.getMesh(), planner, function).run())) {
         return signalPassFailure();

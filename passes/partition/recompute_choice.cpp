@@ -14,7 +14,7 @@ namespace {
 // Two nodes of the graph for each value: on the source's side, the first means that it is needed, the second that it is computed again.
 RecomputePoint solve(const std::vector<RecomputeNode> &nodes, double psPerByte) {
   const unsigned count = nodes.size(), source = 2 * count, sink = source + 1;
-  dist::MinimumCut graph;
+  analysis::MinimumCut graph;
   for (unsigned node = 0; node < 2 * count + 2; ++node) {
     graph.addNode();
   }
@@ -22,12 +22,12 @@ RecomputePoint solve(const std::vector<RecomputeNode> &nodes, double psPerByte) 
     const RecomputeNode &node = nodes[i];
     const unsigned needed = 2 * i, repeated = needed + 1;
     if (node.isNeeded) {
-      graph.addEdge(source, needed, dist::MinimumCut::kNever);
+      graph.addEdge(source, needed, analysis::MinimumCut::kNever);
     }
     graph.addEdge(needed, repeated, node.isKept ? 0 : psPerByte * static_cast<double>(node.bytes));
-    graph.addEdge(repeated, sink, node.mayRepeat ? static_cast<double>(node.timePs) : dist::MinimumCut::kNever);
+    graph.addEdge(repeated, sink, node.mayRepeat ? static_cast<double>(node.timePs) : analysis::MinimumCut::kNever);
     for (unsigned operand : node.operands) {
-      graph.addEdge(repeated, 2 * operand, dist::MinimumCut::kNever);
+      graph.addEdge(repeated, 2 * operand, analysis::MinimumCut::kNever);
     }
   }
   std::vector<bool> side = graph.ahead(source, sink);

@@ -168,14 +168,15 @@ Modules findModules(const ForwardOps &forward) {
   return chosen;
 }
 
-std::vector<RecomputeNode> nodesOf(StringRef module, ArrayRef<Operation *> ops, const ForwardOps &forward, const dist::DeviceRates &rates) {
+std::vector<RecomputeNode> nodesOf(StringRef module, ArrayRef<Operation *> ops, const ForwardOps &forward,
+                                   const analysis::DeviceRates &rates) {
   std::vector<RecomputeNode> nodes;
   DenseMap<Operation *, unsigned> numbers;
   for (Operation *op : ops) {
     auto compute = dyn_cast<ComputeOpInterface>(op);
     RecomputeNode node;
     node.bytes = totalByteSize(op->getResultTypes());
-    node.timePs = compute && compute.getCost() == Cost::Free ? 0 : dist::opTimePs(op, rates);
+    node.timePs = compute && compute.getCost() == Cost::Free ? 0 : analysis::opTimePs(op, rates);
     node.isNeeded = forward.isForBackward(op);
     node.isKept = forward.leaves(op, module) || goesToOtherStage(op);
     node.mayRepeat = forward.mayRepeat(op);
@@ -240,7 +241,7 @@ RecomputeSegments segmentsByRules(func::FuncOp step, const nn::Phases &phases, c
 int64_t addSegmentsByCost(func::FuncOp step, const nn::Phases &phases, const dist::RecomputeRules &rules, int64_t steps,
                           RecomputeSegments &segments) {
   ForwardOps forward(step, phases, rules);
-  dist::DeviceRates rates = dist::findDeviceRates(step->getParentOfType<ModuleOp>());
+  analysis::DeviceRates rates = analysis::findDeviceRates(step->getParentOfType<ModuleOp>());
   Modules modules = findModules(forward);
   std::map<NodeKey, std::vector<RecomputePoint>> known;
   std::vector<const std::vector<RecomputePoint> *> choices;

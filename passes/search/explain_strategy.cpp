@@ -32,7 +32,7 @@ dist::RuleListKind kindOf(const RulesOfLayouts &rules) {
 
 // Returns what a step is predicted to take with layouts that were decided; nothing where inference refuses them. `module`: that of the
 // problem, with nothing but what was given before.
-std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &decided, dist::Planner &planner) {
+std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &decided, analysis::Planner &planner) {
   OwningOpRef<ModuleOp> copy = module.clone();
   FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, dist::findMesh(*copy).getMesh());
   if (failed(problem)) {
@@ -46,7 +46,7 @@ std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &
 
 // Returns the runners-up, with what each of them is predicted to take.
 SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options,
-                                                  dist::Planner &planner) {
+                                                  analysis::Planner &planner) {
   MLIRContext *context = module.getContext();
   OwningOpRef<ModuleOp> copy = copyStep(module);
   llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
@@ -56,7 +56,7 @@ SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp give
     return {};
   }
   SmallVector<WeightedProgram> programs = programsOfStep(*copy);
-  LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, dist::findDeviceRates(*copy), options.smallBytes);
+  LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, analysis::findDeviceRates(*copy), options.smallBytes);
   std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, *copyStep(given));
   const Deadline deadline(options.seconds);
   SmallVector<dist::RunnerUpAttr> list;
@@ -79,7 +79,7 @@ SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp give
 Explanation explainStrategy(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options) {
   MLIRContext *context = module.getContext();
   Explanation explanation;
-  dist::Planner planner(dist::findMesh(module));
+  analysis::Planner planner(dist::findMesh(module));
   FailureOr<RulesOfLayouts> rules = findRules(module, given);
   if (succeeded(rules)) {
     std::optional<Prediction> prediction = predict(*copyStep(*giveRules(module, rules->rules)), planner);

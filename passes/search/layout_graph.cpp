@@ -39,8 +39,8 @@ int64_t multiply(int64_t a, int64_t b) {
 
 class LayoutGraph::Builder {
 public:
-  Builder(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
-          const dist::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
+  Builder(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts, analysis::Planner &planner,
+          const analysis::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
       : space(problem, programs, std::move(parts), planner, rates), planner(planner), redistributions(space, planner),
         smallBytes(smallBytes), rows(space, nodes, graph, firstRows) {
     addNodes();
@@ -235,7 +235,7 @@ private:
     for (auto [type, isWritten] : llvm::zip_equal(results, one.isWritten)) {
       bytes += isWritten ? byteSize(type) : 0;
     }
-    dist::Work work = one.isCall || !one.isMemoryBound ? dist::workOf(op.op, operands, results) : dist::Work{};
+    analysis::Work work = one.isCall || !one.isMemoryBound ? analysis::workOf(op.op, operands, results) : analysis::Work{};
     const int64_t moved = one.isCall || one.isMemoryBound ? static_cast<int64_t>(bytes) : 0;
     return one.isCall ? space.rates.callPs(work, moved) : space.rates.timePs(work, moved); // how many kernels there are is no choice
   }
@@ -410,7 +410,7 @@ private:
   }
 
   const LayoutSpace space;
-  dist::Planner &planner;
+  analysis::Planner &planner;
   RedistributionTimes redistributions;
   const int64_t smallBytes;
   PartNodes nodes;
@@ -419,7 +419,7 @@ private:
 };
 
 LayoutGraph::LayoutGraph(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts,
-                         dist::Planner &planner, const dist::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
+                         analysis::Planner &planner, const analysis::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
     : builder(std::make_unique<Builder>(problem, programs, std::move(parts), planner, rates, smallBytes, firstRows)) {}
 
 LayoutGraph::~LayoutGraph() = default;

@@ -38,8 +38,8 @@ class LayoutGraph {
 public:
   // The mesh's axes of one device take no part. Given layouts are constraints: a closed dim is split so, an open one at least so.
   // `smallBytes`: state of a parameter of fewer bytes is split as the parameter is. `firstRows`: of each program.
-  LayoutGraph(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
-              const dist::DeviceRates &rates, int64_t smallBytes = 0, size_t firstRows = 16);
+  LayoutGraph(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts,
+              analysis::Planner &planner, const analysis::DeviceRates &rates, int64_t smallBytes = 0, size_t firstRows = 16);
   ~LayoutGraph();
 
   const DecisionGraph &getGraph() const;

@@ -25,7 +25,7 @@ bool canBecome(LayoutAttr from, LayoutAttr to) {
 }
 
 LayoutSpace::LayoutSpace(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts,
-                         dist::Planner &planner, const dist::DeviceRates &rates)
+                         analysis::Planner &planner, const analysis::DeviceRates &rates)
     : problem(problem), programs(programs), parts(std::move(parts)), rates(rates) {
   findUses();
   findTraffic();
@@ -99,7 +99,7 @@ bool LayoutSpace::mayBeSum(unsigned value, StringAttr axis) const {
   });
 }
 
-void LayoutSpace::listOpChoices(dist::Planner &planner) {
+void LayoutSpace::listOpChoices(analysis::Planner &planner) {
   forEachOp([&](unsigned number, int64_t) {
     const layout::ProblemOp &op = problem.ops[number];
     bool isFreeSource = op.results.size() == 1 && isFree(op.results.front());

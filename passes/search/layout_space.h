@@ -42,8 +42,8 @@ public:
     unsigned op, operand;
   };
 
-  LayoutSpace(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts, dist::Planner &planner,
-              const dist::DeviceRates &rates);
+  LayoutSpace(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts,
+              analysis::Planner &planner, const analysis::DeviceRates &rates);
 
   // Calls `visit` for each op of the programs, with the runs of its program.
   void forEachOp(llvm::function_ref<void(unsigned op, int64_t runs)> visit) const;
@@ -66,7 +66,7 @@ public:
   const layout::LayoutProblem &problem;
   const llvm::SmallVector<WeightedProgram> programs;
   const RepeatedParts parts;
-  const dist::DeviceRates rates;
+  const analysis::DeviceRates rates;
   std::vector<llvm::SmallVector<Use, 2>> uses; // by value
   llvm::DenseMap<mlir::Operation *, layout::OpTraffic> traffic;
   std::map<unsigned, std::vector<OpChoice>> opChoices; // by part, as all below
@@ -78,7 +78,7 @@ private:
   void findTraffic();
   // Whether the only user of a value can get it as terms of a sum over the axis.
   bool mayBeSum(unsigned value, mlir::StringAttr axis) const;
-  void listOpChoices(dist::Planner &planner);
+  void listOpChoices(analysis::Planner &planner);
   void findHeldTensors();
   void listHoldings();
   bool isAllowed(unsigned tensor, dist::LayoutAttr home) const;

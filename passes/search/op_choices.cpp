@@ -22,7 +22,7 @@ using layout::FactorSplit;
 
 class Lister {
 public:
-  Lister(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner, MayBeTerms mayBeTerms)
+  Lister(const layout::LayoutProblem &problem, const layout::ProblemOp &op, analysis::Planner &planner, MayBeTerms mayBeTerms)
       : problem(problem), mesh(problem.mesh), op(op), rule(*op.rule), tensors(rule.tensors), planner(planner), mayBeTerms(mayBeTerms),
         linear(layout::linearOperands(op.op)) {
     for (StringAttr axis : mesh.getAxes()) {
@@ -191,7 +191,7 @@ private:
   const layout::ProblemOp &op;
   const layout::OpRule &rule;
   SmallVector<TensorFactors> tensors;
-  dist::Planner &planner;
+  analysis::Planner &planner;
   MayBeTerms mayBeTerms;
   SmallVector<SmallVector<unsigned, 2>> linear;      // the sets of operands in which the op is linear
   const SmallVector<unsigned, 2> *ofTerms = nullptr; // the one whose operands are terms
@@ -204,7 +204,7 @@ private:
 
 } // namespace
 
-std::vector<OpChoice> listChoices(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner,
+std::vector<OpChoice> listChoices(const layout::LayoutProblem &problem, const layout::ProblemOp &op, analysis::Planner &planner,
                                   MayBeTerms mayBeTerms) {
   return Lister(problem, op, planner, mayBeTerms).run();
 }

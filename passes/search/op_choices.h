@@ -23,7 +23,7 @@ using MayBeTerms = llvm::function_ref<bool(unsigned operand, mlir::StringAttr ax
 // Returns the choices of an op that has a rule: each mesh axis, in the mesh's order, shards one of the factors or none, or a linear op
 // computes on terms of a sum over it. The first choice shards nothing. Left out are splits that leave a device without a part, that
 // contradict the op's given operand layouts, and that have sums of two kinds at once.
-std::vector<OpChoice> listChoices(const layout::LayoutProblem &problem, const layout::ProblemOp &op, dist::Planner &planner,
+std::vector<OpChoice> listChoices(const layout::LayoutProblem &problem, const layout::ProblemOp &op, analysis::Planner &planner,
                                   MayBeTerms mayBeTerms);
 
 } // namespace ashlar::search

@@ -34,9 +34,9 @@ int64_t RedistributionTimes::of(const Redistributed &value, LayoutAttr from, Lay
     int64_t time = 0;
     bool sends = false;
     layout::Layout layout = from.getLayout();
-    for (const dist::Step &step : planner.plan(value.type, layout, to.getLayout()).steps) {
+    for (const analysis::Step &step : planner.plan(value.type, layout, to.getLayout()).steps) {
       const int64_t before = byteSize(dist::localType(space.problem.mesh, value.type, layout));
-      layout = dist::applyStep(layout, step);
+      layout = analysis::applyStep(layout, step);
       const bool isSlice = step.kind == CollectiveKind::Slice;
       time += isSlice ? space.rates.callPs({}, before + byteSize(dist::localType(space.problem.mesh, value.type, layout))) : step.timePs;
       sends |= !isSlice;

@@ -20,7 +20,7 @@ struct Redistributed {
 // State: the plans so far, by type and layouts. Times of one run, in picoseconds; kForbidden where a value cannot become the other.
 class RedistributionTimes {
 public:
-  RedistributionTimes(const LayoutSpace &space, dist::Planner &planner) : space(space), planner(planner) {}
+  RedistributionTimes(const LayoutSpace &space, analysis::Planner &planner) : space(space), planner(planner) {}
 
   // Returns the time of the redistribution of a value. One that no kernel writes otherwise is written for it, and
   // read, and so are the operands that its kernel reads behind it. A slice sends nothing, but copies.
@@ -34,7 +34,7 @@ private:
   int64_t countTerms(const layout::Layout &layout) const;
 
   const LayoutSpace &space;
-  dist::Planner &planner;
+  analysis::Planner &planner;
   llvm::DenseMap<std::tuple<mlir::Type, mlir::Attribute, mlir::Attribute>, std::pair<int64_t, bool>>
       planned; // and whether anything is sent
 };

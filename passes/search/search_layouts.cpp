@@ -101,7 +101,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return failure();
     }
     SmallVector<WeightedProgram> programs = programsOfStep(*copy);
-    LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), *planner, dist::findDeviceRates(*copy), smallBytes());
+    LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), *planner, analysis::findDeviceRates(*copy), smallBytes());
     Request request;
     for (bool splitsBatch : {false, true}) { // the other strategies are where it starts
       if (std::optional<Choices> known = encodeInferred(graph, splitsBatch)) {
@@ -169,7 +169,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     if (!layout::requirePrograms(module)) {
       return signalPassFailure();
     }
-    planner = std::make_shared<dist::Planner>(dist::findMesh(module));
+    planner = std::make_shared<analysis::Planner>(dist::findMesh(module));
     OwningOpRef<ModuleOp> programs = copyStep(module);
     step = *programs;
     std::vector<Strategy> strategies;
@@ -213,8 +213,8 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     module->setAttr(dist::kSearchAttr, described);
   }
 
-  std::shared_ptr<dist::Planner> planner; // of the mesh, for all that is looked at
-  ModuleOp step;                          // the programs that a step runs, with the layouts given before
+  std::shared_ptr<analysis::Planner> planner; // of the mesh, for all that is looked at
+  ModuleOp step;                              // the programs that a step runs, with the layouts given before
 };
 
 } // namespace

@@ -146,7 +146,7 @@ struct ShardSequences : impl::ShardSequencesPassBase<ShardSequences> {
       return signalPassFailure();
     }
     llvm::for_each(module.getOps<func::FuncOp>(), layout::copySources);
-    dist::Planner planner(dist::findMesh(module));
+    analysis::Planner planner(dist::findMesh(module));
     std::optional<Prediction> best;
     for (const ReplicatedPart &part : findParts()) {
       for (int64_t dim : sequenceDims(mesh, part)) {

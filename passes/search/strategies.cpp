@@ -21,7 +21,7 @@ namespace ashlar::search {
 
 SmallVector<WeightedProgram> programsOfStep(ModuleOp module) {
   SmallVector<WeightedProgram> programs;
-  const llvm::StringMap<int64_t> runs = dist::runsOfStep(module);
+  const llvm::StringMap<int64_t> runs = analysis::runsOfStep(module);
   for (auto [number, function] : llvm::enumerate(module.getOps<func::FuncOp>())) {
     if (int64_t count = runs.lookup(function.getName())) {
       programs.push_back({static_cast<unsigned>(number), count});
@@ -30,7 +30,7 @@ SmallVector<WeightedProgram> programsOfStep(ModuleOp module) {
   return programs;
 }
 
-std::optional<Prediction> predict(ModuleOp given, dist::Planner &planner) {
+std::optional<Prediction> predict(ModuleOp given, analysis::Planner &planner) {
   OwningOpRef<ModuleOp> copy = given.clone();
   ScopedDiagnosticHandler quiet(given.getContext(), [](Diagnostic &) { return success(); });
   FailureOr<layout::Estimate> estimate = layout::estimateInferred(*copy, planner);

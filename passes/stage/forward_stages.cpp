@@ -174,14 +174,14 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
 
 // Cuts the ops, none of which comes before its operands, where rules leave it open.
 LogicalResult StageAssignment::balance(ArrayRef<Operation *> ops, ArrayRef<std::optional<int64_t>> ruled) {
-  dist::DeviceRates rates = dist::findDeviceRates(module);
+  analysis::DeviceRates rates = analysis::findDeviceRates(module);
   const int64_t count = ops.size();
   CutProblem problem{{}, std::vector<int64_t>(count, 0), std::vector<bool>(count, false), stages, {}, {}};
   std::vector<int64_t> changes(count + 2, 0); // of crossing values, from one place to the next
   DenseMap<Operation *, int64_t> places;
   for (auto [place, op] : llvm::enumerate(ops)) {
     places[op] = place;
-    problem.timePs.push_back(dist::opTimePs(op, rates));
+    problem.timePs.push_back(analysis::opTimePs(op, rates));
     StringRef path = nn::getPath(op->getLoc());
     problem.isForbidden[place] = place > 0 && !path.empty() && path == nn::getPath(ops[place - 1]->getLoc());
   }

@@ -93,7 +93,7 @@ std::optional<bool> FunctionCut::repeatsAnyway(Operation *op, const StageProgram
 }
 
 void FunctionCut::planRepeats(StageProgram &program) {
-  dist::MinimumCut graph;
+  analysis::MinimumCut graph;
   const unsigned made = graph.addNode(), needed = graph.addNode();
   llvm::MapVector<Operation *, unsigned> nodes; // by op: where its operands are; the next one is where its results are
   SmallVector<Operation *> pending;
@@ -114,7 +114,7 @@ void FunctionCut::planRepeats(StageProgram &program) {
   for (Operation *op : llvm::concat<Operation *const>(program.ops.getArrayRef(), program.writes)) {
     for (Value operand : op->getOperands()) {
       if (std::optional<unsigned> node = nodeOf(operand)) {
-        graph.addEdge(*node + 1, needed, dist::MinimumCut::kNever);
+        graph.addEdge(*node + 1, needed, analysis::MinimumCut::kNever);
       }
     }
   }
@@ -122,14 +122,14 @@ void FunctionCut::planRepeats(StageProgram &program) {
     Operation *op = pending.pop_back_val();
     const unsigned node = nodes.lookup(op);
     const std::optional<bool> repeats = repeatsAnyway(op, program);
-    graph.addEdge(node, node + 1, repeats.value_or(false) ? dist::MinimumCut::kNever : static_cast<double>(bytesToPass(op, program)));
+    graph.addEdge(node, node + 1, repeats.value_or(false) ? analysis::MinimumCut::kNever : static_cast<double>(bytesToPass(op, program)));
     if (repeats == false) {
-      graph.addEdge(made, node, dist::MinimumCut::kNever);
+      graph.addEdge(made, node, analysis::MinimumCut::kNever);
       continue;
     }
     for (Value operand : repeatedOperands(op)) {
       if (std::optional<unsigned> from = nodeOf(operand)) {
-        graph.addEdge(*from + 1, node, dist::MinimumCut::kNever);
+        graph.addEdge(*from + 1, node, analysis::MinimumCut::kNever);
       }
     }
   }

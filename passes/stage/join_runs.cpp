@@ -24,7 +24,7 @@ namespace {
 
 // Whether a program has communication that computation can hide.
 bool hasHideable(func::FuncOp function) {
-  return llvm::any_of(function.front().getOps<dist::CollectiveOpInterface>(), dist::movesBeside);
+  return llvm::any_of(function.front().getOps<dist::CollectiveOpInterface>(), analysis::movesBeside);
 }
 
 // Whether a program sends to other stages or receives from them.

@@ -110,7 +110,7 @@ public:
       stages = pipeline->stages;
       microBatches = pipeline->microBatches;
     } else if (trains) {
-      microBatches = dist::runsOfStep(program).lookup(nn::kTrainStep);
+      microBatches = analysis::runsOfStep(program).lookup(nn::kTrainStep);
     }
   }
 

@@ -94,11 +94,11 @@ TEST_CASE("fuzz: ashlar-join-runs changes no bit of two steps", "[fuzz][passes]"
     addDistPasses(passes, *program);
     REQUIRE(succeeded(passes.run(*program)));
     dist::MeshOp mesh = dist::findMesh(*program);
-    SmallVector<dist::Link> links(mesh.getMesh().getAxes().size());
-    for (dist::Link &link : links) {
+    SmallVector<analysis::Link> links(mesh.getMesh().getAxes().size());
+    for (analysis::Link &link : links) {
       link.movesBeside = true;
     }
-    mesh.setCostsAttr(dist::costsOf(&context, links));
+    mesh.setCostsAttr(analysis::costsOf(&context, links));
     OwningOpRef<ModuleOp> after = program->clone();
     PassManager join(&context);
     join.addPass(stage::createJoinRunsPass());

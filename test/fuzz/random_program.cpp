@@ -79,17 +79,17 @@ void describeMesh(Dice &dice, dist::MeshOp op) {
   Builder b(op.getContext());
   size_t axes = op.getMesh().getAxes().size();
   if (dice.oneIn(2)) {
-    SmallVector<dist::Link> links(axes);
-    for (dist::Link &link : links) {
+    SmallVector<analysis::Link> links(axes);
+    for (analysis::Link &link : links) {
       link.latencyNs = 100 + dice.roll(10000);
       link.bytesPerUs = 1 + dice.roll(30000);
       link.movesBeside = dice.oneIn(2);
       if (dice.oneIn(4)) { // a kind that is faster or slower than others
-        CollectiveKind kind = dist::kSendingKinds[dice.roll(std::size(dist::kSendingKinds))];
+        CollectiveKind kind = analysis::kSendingKinds[dice.roll(std::size(analysis::kSendingKinds))];
         link.set(kind, {100 + dice.roll(10000), 1 + dice.roll(30000)});
       }
     }
-    op.setCostsAttr(dist::costsOf(op.getContext(), links));
+    op.setCostsAttr(analysis::costsOf(op.getContext(), links));
   }
   if (dice.oneIn(2)) {
     SmallVector<int64_t> ranks;

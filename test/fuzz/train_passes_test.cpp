@@ -274,7 +274,7 @@ TEST_CASE("train passes: ashlar-init draws what each variable asks for, from the
     for (auto variable : before.getOps<nn::VariableOp>()) {
       INFO("@" << variable.getSymName().str());
       const Tensor &value = values[variable.getSymName().str()];
-      auto words = [&](int64_t i) { return reference::philoxOfElement(i, kSeed, /*counter=*/0, nn::streamOf(variable.getSymName())); };
+      auto words = [&](int64_t i) { return nn::philoxOfElement(i, kSeed, /*counter=*/0, nn::streamOf(variable.getSymName())); };
       bool isWide = value.getType().getElementType().isF64();
       double unit = isWide ? 1e-15 : 1e-6;
       // A number in [0, 1) of one word, or of two in f64.

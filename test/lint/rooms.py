@@ -5,7 +5,7 @@
     rooms.py ROOT
 
 A folder of product code has at most 30 files of its own; a .cpp file has at most 500 lines, or says at its top why it is longer ("Longer than 500 lines:"); a
-function has at most 80. The overview names each room and each pass, and each room has its row in arrows.py.
+function has at most 80. Code is in the namespace of its room, or of a room above it. The overview names each room and each pass, and each room has its row in arrows.py.
 """
 
 import pathlib
@@ -15,6 +15,9 @@ import sys
 from arrows import ARROWS
 
 MOST_FILES, MOST_LINES, MOST_OF_A_FUNCTION = 30, 500, 80
+# What all rooms share has no namespace of its own; the tensors of an op's reference semantics are those of the interpreter. A plugin names one
+# type of ours.
+NAMESPACES = {"dialects/support": {"", "reference"}, "compiler/plugin/plugin.h": {""}}
 TOPS = ("compiler", "dialects", "passes", "runtime", "tools")
 # The first line of a function as clang-format leaves it: its parameters end with the line.
 FUNCTION = re.compile(r"( *)(?!.*(\b(return|if|for|while|switch|else|do|struct|class|enum|union|extern)\b|\[[&=]).*\{$).*\)( const)?( noexcept)?( override)?( \{| : .*\{)$")
@@ -47,6 +50,16 @@ def check_sizes(root, folder, faults):
                 faults.append(f"{name}:{first}: a function of {length} lines, at most {MOST_OF_A_FUNCTION}")
 
 
+def check_namespaces(root, folder, faults):
+    parts = folder.relative_to(root).parts
+    known = {part.removeprefix("ashlar_") for part in parts[1:]} | ({"rt"} if parts[0] == "runtime" else set())
+    for path in sorted(path for path in folder.iterdir() if path.suffix in (".cpp", ".h")):
+        for namespace in re.findall(r"^namespace ashlar(?:::(\w+))?", path.read_text(), re.M):
+            name = path.relative_to(root).as_posix()
+            if namespace not in known | NAMESPACES.get(name, NAMESPACES.get(folder.relative_to(root).as_posix(), set())):
+                faults.append(f"{name}: namespace ashlar::{namespace} is not that of its room")
+
+
 def main():
     root, faults = pathlib.Path(sys.argv[1]), []
     overview = (root / "docs/overview.md").read_text()
@@ -54,6 +67,7 @@ def main():
         folders = sorted({path.parent for path in (root / top).rglob("*") if path.suffix in (".cpp", ".h", ".td")})
         for folder in folders:
             check_sizes(root, folder, faults)
+            check_namespaces(root, folder, faults)
             room = folder.relative_to(root).as_posix()
             if not any(room == known or room.startswith(known + "/") for known in ARROWS):
                 faults.append(f"{room}: not in arrows.py")

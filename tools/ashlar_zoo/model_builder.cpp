@@ -82,7 +82,7 @@ std::string ModelBuilder::addParameter(const std::string &name, const Shape &sha
   uint32_t stream = hashName(name);
   std::string *bytes = tensor->mutable_raw_data();
   for (size_t i = 0; i < bytes->size() / sizeof(float); ++i) {
-    double unit = (reference::philoxOfElement(i, options.seed, /*counter=*/0, stream)[0] >> 8) * 0x1p-24;
+    double unit = (nn::philoxOfElement(i, options.seed, /*counter=*/0, stream)[0] >> 8) * 0x1p-24;
     float value = static_cast<float>((2 * unit - 1) * bound);
     std::memcpy(bytes->data() + i * sizeof(float), &value, sizeof(float));
   }

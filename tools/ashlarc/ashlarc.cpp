@@ -15,12 +15,12 @@
 #include <iostream>
 #include <map>
 
-using ashlar::driver::Emit;
+using ashlar::command::Emit;
 
 namespace {
 
 // Adds the options that say what is planned or compiled.
-void addCommonOptions(CLI::App &app, ashlar::driver::Options &options) {
+void addCommonOptions(CLI::App &app, ashlar::command::Options &options) {
   app.add_option("model", options.model, "the model")->type_name("MODEL.onnx");
   app.add_option("--job", options.job, "the training job: loss, optimizer, devices, data (docs/jobs)")->type_name("JOB.txtpb");
   app.add_option("--target", options.target, "target of the code: cpu or cuda")->capture_default_str()->type_name("TARGET");
@@ -88,7 +88,7 @@ std::string programPath(const char *name) {
 }
 
 // Adds the options that plan does not have.
-void addOutputs(CLI::App &app, ashlar::driver::Options &options, std::string &stage) {
+void addOutputs(CLI::App &app, ashlar::command::Options &options, std::string &stage) {
   app.add_option("--mesh", options.mesh, "mesh instead of the job's: dp=4 or dp=4,tp=2; or 8 devices, whose mesh mode AUTO finds")
       ->type_name("AXIS=SIZE,...");
   app.add_option("--batch", options.batch, "samples of a run, where the model leaves them open and no job gives global_batch")
@@ -113,7 +113,7 @@ void addOutputs(CLI::App &app, ashlar::driver::Options &options, std::string &st
 }
 
 // Takes the stage of --emit. Returns why what is asked for cannot be written; empty where it can.
-std::string checkOutputs(ashlar::driver::Options &options, const std::string &stage) {
+std::string checkOutputs(ashlar::command::Options &options, const std::string &stage) {
   const std::map<std::string, Emit> stages = {{"nn", Emit::Nn},     {"dist", Emit::Dist}, {"exec", Emit::Exec}, {"ptx", Emit::Ptx},
                                               {"llvm", Emit::Llvm}, {"obj", Emit::Obj},   {"exe", Emit::Exe}};
   auto found = stages.find(stage);
@@ -142,7 +142,7 @@ std::string checkOutputs(ashlar::driver::Options &options, const std::string &st
 }
 
 int run(int argc, char **argv) {
-  ashlar::driver::Options options;
+  ashlar::command::Options options;
   std::string stage = "exe";
   CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.");
   addCommonOptions(app, options);

@@ -4,7 +4,7 @@
 
 #include "dialects/nn/ops/philox.h"
 
-namespace ashlar::reference {
+namespace ashlar::nn {
 
 PhiloxWords philox(PhiloxWords counter, std::array<uint32_t, 2> key) {
   constexpr uint64_t kMultiplier0 = 0xD2511F53, kMultiplier1 = 0xCD9E8D57;
@@ -24,4 +24,4 @@ PhiloxWords philoxOfElement(uint64_t index, uint64_t seed, uint64_t counter, uin
                 {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
 }
 
-} // namespace ashlar::reference
+} // namespace ashlar::nn

@@ -9,7 +9,7 @@
 #include <array>
 #include <cstdint>
 
-namespace ashlar::reference {
+namespace ashlar::nn {
 
 using PhiloxWords = std::array<uint32_t, 4>;
 
@@ -19,6 +19,6 @@ PhiloxWords philox(PhiloxWords counter, std::array<uint32_t, 2> key);
 // Returns the words of nn.random: key = seed, counter = {index, lo(counter), stream}; see nn_ops.td.
 PhiloxWords philoxOfElement(uint64_t index, uint64_t seed, uint64_t counter, uint32_t stream);
 
-} // namespace ashlar::reference
+} // namespace ashlar::nn
 
 #endif // ASHLAR_DIALECTS_NN_OPS_PHILOX_H

@@ -144,8 +144,7 @@ Tensor RandomOp::evaluate(ArrayRef<Tensor> operands) {
   Tensor result(getType());
   bool wide = result.getType().getElementType().isF64();
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
-    reference::PhiloxWords w =
-        reference::philoxOfElement(operands[0].getInt(i), operands[1].getInt(0), operands[2].getInt(0), operands[3].getInt(0));
+    PhiloxWords w = philoxOfElement(operands[0].getInt(i), operands[1].getInt(0), operands[2].getInt(0), operands[3].getInt(0));
     double u = wide ? uniform53(w[0], w[1]) : uniform24(w[0]);
     if (getDistribution() == Distribution::Normal) {
       double v = wide ? uniform53(w[2], w[3]) : uniform24(w[1]);

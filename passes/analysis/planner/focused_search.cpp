@@ -7,7 +7,7 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 namespace {
 
@@ -273,4 +273,4 @@ void RedistributionSearch::descend(bool isPlain) {
   }
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

@@ -11,7 +11,7 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 namespace {
 
@@ -26,7 +26,7 @@ struct Place {
   }
 };
 
-Place placeOf(const Layout &layout, StringAttr axis) {
+Place placeOf(const dist::Layout &layout, StringAttr axis) {
   for (auto [d, list] : llvm::enumerate(layout.dims)) {
     if (const StringAttr *found = llvm::find(list, axis); found != list.end()) {
       return {Place::Splits, d, static_cast<size_t>(found - list.begin())};
@@ -37,18 +37,18 @@ Place placeOf(const Layout &layout, StringAttr axis) {
 
 } // namespace
 
-NumberedProblem::NumberedProblem(MeshAttr mesh, ArrayRef<Link> links, RankedTensorType type, const Layout &from, const Layout &to,
-                                 size_t limit)
+NumberedProblem::NumberedProblem(dist::MeshAttr mesh, ArrayRef<Link> links, RankedTensorType type, const dist::Layout &from,
+                                 const dist::Layout &to, size_t limit)
     : mesh(mesh), links(links), type(type), from(from), to(to), before(type.getRank()) {
   problem.shape.assign(type.getShape().begin(), type.getShape().end());
   problem.elementBytes = elementBytes(type.getElementType());
-  Layout start = from, end = to;
+  dist::Layout start = from, end = to;
   SmallVector<StringAttr> used = usedAxes(start, end);
   isSmaller = used.size() > limit;
   if (isSmaller) {
     leaveOutFixed(start, end);
     used = usedAxes(start, end);
-    llvm::for_each(joinAxes(used, start, end), [&](const AxisList &axes) { addAxis(axes); });
+    llvm::for_each(joinAxes(used, start, end), [&](const dist::AxisList &axes) { addAxis(axes); });
   } else {
     llvm::for_each(used, [&](StringAttr axis) { addAxis({axis}); });
   }
@@ -58,16 +58,16 @@ NumberedProblem::NumberedProblem(MeshAttr mesh, ArrayRef<Link> links, RankedTens
   problem.to = number(end);
 }
 
-SmallVector<StringAttr> NumberedProblem::usedAxes(const Layout &from, const Layout &to) const {
+SmallVector<StringAttr> NumberedProblem::usedAxes(const dist::Layout &from, const dist::Layout &to) const {
   return llvm::to_vector(llvm::make_filter_range(mesh.getAxes(), [&](StringAttr axis) { return from.uses(axis) || to.uses(axis); }));
 }
 
-void NumberedProblem::leaveOutFixed(Layout &from, Layout &to) {
-  AxisList summed = to.partial;
+void NumberedProblem::leaveOutFixed(dist::Layout &from, dist::Layout &to) {
+  dist::AxisList summed = to.partial;
   to.partial.clear();
   llvm::erase_if(from.partial, [&](StringAttr axis) { return llvm::is_contained(summed, axis); });
   for (auto [size, first, second, left] : llvm::zip_equal(problem.shape, from.dims, to.dims, before)) {
-    if (!isEven(mesh, size, first) || !isEven(mesh, size, second)) {
+    if (!dist::isEven(mesh, size, first) || !dist::isEven(mesh, size, second)) {
       continue; // pieces at the end of the dim are smaller than others
     }
     auto [end, other] = std::mismatch(first.begin(), first.end(), second.begin(), second.end());
@@ -78,8 +78,8 @@ void NumberedProblem::leaveOutFixed(Layout &from, Layout &to) {
   }
 }
 
-SmallVector<AxisList> NumberedProblem::joinAxes(Names axes, const Layout &from, const Layout &to) const {
-  SmallVector<AxisList> joined;
+SmallVector<dist::AxisList> NumberedProblem::joinAxes(Names axes, const dist::Layout &from, const dist::Layout &to) const {
+  SmallVector<dist::AxisList> joined;
   SmallVector<StringAttr> left(axes);
   // Lists stand in the order of the layouts, sums and idle axes in that of the mesh. So an axis that could follow another may come before
   // it: begin where nothing does.
@@ -93,7 +93,7 @@ SmallVector<AxisList> NumberedProblem::joinAxes(Names axes, const Layout &from, 
       return !isSplit || llvm::none_of(left, [&](StringAttr other) { return follows(other, axis); });
     };
     StringAttr *first = llvm::find_if(left, isFirst);
-    AxisList &list = joined.emplace_back(AxisList{*first});
+    dist::AxisList &list = joined.emplace_back(dist::AxisList{*first});
     left.erase(first);
     auto next = [&] { return llvm::find_if(left, [&](StringAttr axis) { return follows(list.back(), axis); }); };
     for (StringAttr *axis = next(); axis != left.end(); axis = next()) {
@@ -109,7 +109,7 @@ SmallVector<AxisList> NumberedProblem::joinAxes(Names axes, const Layout &from, 
 }
 
 // Returns true unless the axes cut a dim of the layout otherwise than one axis of all their devices would.
-bool NumberedProblem::cutsAtOnce(Names axes, const Layout &layout) const {
+bool NumberedProblem::cutsAtOnce(Names axes, const dist::Layout &layout) const {
   Place place = placeOf(layout, axes.front());
   if (place.kind != Place::Splits) {
     return true;
@@ -122,20 +122,20 @@ bool NumberedProblem::cutsAtOnce(Names axes, const Layout &layout) const {
 // Adds idle axes that are faster than one of `used`, in the mesh's order, while there is room; in a smaller problem those of equal links as
 // one.
 void NumberedProblem::addIdle(Names used, size_t limit) {
-  SmallVector<AxisList> idle;
+  SmallVector<dist::AxisList> idle;
   for (auto [axis, size, link] : llvm::zip_equal(mesh.getAxes(), mesh.getSizes(), links)) {
     auto isSlower = [&, link = link](StringAttr other) { return link.isFasterThan(linkOf(other)); };
     if (size == 1 || from.uses(axis) || to.uses(axis) || llvm::none_of(used, isSlower)) {
       continue;
     }
-    auto *same = llvm::find_if(idle, [&, link = link](const AxisList &list) { return isSmaller && linkOf(list.front()) == link; });
+    auto *same = llvm::find_if(idle, [&, link = link](const dist::AxisList &list) { return isSmaller && linkOf(list.front()) == link; });
     if (same != idle.end()) {
       same->push_back(axis);
     } else {
       idle.push_back({axis});
     }
   }
-  for (AxisList &list : idle) {
+  for (dist::AxisList &list : idle) {
     if (names.size() >= limit) {
       isSmaller = true;
       return;
@@ -145,13 +145,13 @@ void NumberedProblem::addIdle(Names used, size_t limit) {
   }
 }
 
-void NumberedProblem::addAxis(AxisList parts) {
+void NumberedProblem::addAxis(dist::AxisList parts) {
   auto sizes = llvm::map_to_vector<2>(parts, [&](StringAttr axis) { return mesh.axisSize(axis); });
   problem.axes.push_back({mesh.groupSize(parts), linkOf(parts.front()), sizes});
   names.push_back(std::move(parts));
 }
 
-NumberedLayout NumberedProblem::number(const Layout &layout) const {
+NumberedLayout NumberedProblem::number(const dist::Layout &layout) const {
   NumberedLayout numbered;
   numbered.dims.resize(layout.dims.size());
   for (auto [number, parts] : llvm::enumerate(names)) {
@@ -159,7 +159,7 @@ NumberedLayout NumberedProblem::number(const Layout &layout) const {
   }
   for (auto [list, axes] : llvm::zip_equal(numbered.dims, layout.dims)) {
     for (StringAttr axis : axes) {
-      auto *found = llvm::find_if(names, [&](const AxisList &parts) { return parts.front() == axis; });
+      auto *found = llvm::find_if(names, [&](const dist::AxisList &parts) { return parts.front() == axis; });
       if (found != names.end()) { // the others stand behind one of these
         list.push_back(found - names.begin());
       }
@@ -168,8 +168,8 @@ NumberedLayout NumberedProblem::number(const Layout &layout) const {
   return numbered;
 }
 
-AxisList NumberedProblem::nameAxes(ArrayRef<uint8_t> list) const {
-  AxisList axes;
+dist::AxisList NumberedProblem::nameAxes(ArrayRef<uint8_t> list) const {
+  dist::AxisList axes;
   for (uint8_t axis : list) {
     llvm::append_range(axes, names[axis]);
   }
@@ -183,7 +183,7 @@ Plan NumberedProblem::name(ArrayRef<SearchStep> steps) const {
   for (const SearchStep &found : steps) {
     Step step{found.kind, nameAxes(found.axes), found.dim, found.concatDim, {}, found.bytes, found.timePs};
     if (step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::Permute) { // in no order
-      step.axes = inMeshOrder(mesh, step.axes);
+      step.axes = dist::inMeshOrder(mesh, step.axes);
     }
     if (step.kind == CollectiveKind::Permute) {
       for (auto [left, list] : llvm::zip_equal(before, found.after.dims)) {
@@ -205,4 +205,4 @@ Plan NumberedProblem::name(ArrayRef<SearchStep> steps) const {
   return plan;
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

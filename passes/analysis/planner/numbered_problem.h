@@ -7,7 +7,7 @@
 
 #include "passes/analysis/planner/redistribution_search.h"
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 // State: the mesh axes behind each number. With more axes in use than a limit the problem is made smaller first. Leaving out axes over
 // which both ends are partial loses nothing: no step may touch them. The other two reductions may lose a better plan, in corner cases: -
@@ -17,8 +17,8 @@ namespace ashlar::dist {
 class NumberedProblem {
 public:
   // Assumes layouts without axes of size 1. `limit`: up to so many axes each is one of the search, and idle ones are added.
-  NumberedProblem(MeshAttr mesh, llvm::ArrayRef<Link> links, mlir::RankedTensorType type, const Layout &from, const Layout &to,
-                  size_t limit = kExactAxes);
+  NumberedProblem(dist::MeshAttr mesh, llvm::ArrayRef<Link> links, mlir::RankedTensorType type, const dist::Layout &from,
+                  const dist::Layout &to, size_t limit = kExactAxes);
 
   // Returns the problem; its ends are the given ones, less the axes left out.
   const SearchProblem &get() const { return problem; }
@@ -29,26 +29,26 @@ public:
 private:
   using Names = llvm::ArrayRef<mlir::StringAttr>;
 
-  void leaveOutFixed(Layout &from, Layout &to);
-  llvm::SmallVector<AxisList> joinAxes(Names axes, const Layout &from, const Layout &to) const;
-  llvm::SmallVector<mlir::StringAttr> usedAxes(const Layout &from, const Layout &to) const;
-  bool cutsAtOnce(Names axes, const Layout &layout) const;
+  void leaveOutFixed(dist::Layout &from, dist::Layout &to);
+  llvm::SmallVector<dist::AxisList> joinAxes(Names axes, const dist::Layout &from, const dist::Layout &to) const;
+  llvm::SmallVector<mlir::StringAttr> usedAxes(const dist::Layout &from, const dist::Layout &to) const;
+  bool cutsAtOnce(Names axes, const dist::Layout &layout) const;
   void addIdle(Names used, size_t limit);
-  void addAxis(AxisList parts);
+  void addAxis(dist::AxisList parts);
   const Link &linkOf(mlir::StringAttr axis) const { return links[*mesh.findAxis(axis)]; }
-  NumberedLayout number(const Layout &layout) const;
-  AxisList nameAxes(llvm::ArrayRef<uint8_t> list) const;
+  NumberedLayout number(const dist::Layout &layout) const;
+  dist::AxisList nameAxes(llvm::ArrayRef<uint8_t> list) const;
 
-  MeshAttr mesh;
+  dist::MeshAttr mesh;
   llvm::ArrayRef<Link> links;
   mlir::RankedTensorType type;
-  const Layout from, to;
+  const dist::Layout from, to;
   bool isSmaller = false; // than the original problem
   SearchProblem problem;
-  llvm::SmallVector<AxisList> names;  // of each axis of the search
-  llvm::SmallVector<AxisList> before; // the axes left out, one list a dim
+  llvm::SmallVector<dist::AxisList> names;  // of each axis of the search
+  llvm::SmallVector<dist::AxisList> before; // the axes left out, one list a dim
 };
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_PLANNER_NUMBERED_PROBLEM_H

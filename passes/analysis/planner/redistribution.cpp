@@ -11,10 +11,10 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
-Layout applyStep(const Layout &layout, const Step &step) {
-  Layout next = layout;
+dist::Layout applyStep(const dist::Layout &layout, const Step &step) {
+  dist::Layout next = layout;
   switch (step.kind) {
   case CollectiveKind::ReduceScatter:
   case CollectiveKind::AllReduce:
@@ -46,9 +46,9 @@ Layout applyStep(const Layout &layout, const Step &step) {
 namespace {
 
 // Returns for each dim the number of the piece that a device of the group over `axes` holds, not counting the axes outside the group.
-SmallVector<int64_t> pieceOf(MeshAttr mesh, ArrayRef<AxisList> dims, ArrayRef<StringAttr> axes, int64_t device) {
+SmallVector<int64_t> pieceOf(dist::MeshAttr mesh, ArrayRef<dist::AxisList> dims, ArrayRef<StringAttr> axes, int64_t device) {
   SmallVector<int64_t> piece;
-  for (const AxisList &list : dims) {
+  for (const dist::AxisList &list : dims) {
     int64_t number = 0;
     for (StringAttr axis : list) {
       const StringAttr *at = llvm::find(axes, axis);
@@ -63,7 +63,7 @@ SmallVector<int64_t> pieceOf(MeshAttr mesh, ArrayRef<AxisList> dims, ArrayRef<St
 
 } // namespace
 
-SmallVector<int64_t> permuteSources(MeshAttr mesh, const Layout &layout, const Step &step) {
+SmallVector<int64_t> permuteSources(dist::MeshAttr mesh, const dist::Layout &layout, const Step &step) {
   std::map<SmallVector<int64_t>, SmallVector<int64_t>> holders, takers; // of each piece, in rising order
   for (int64_t device = 0; device < mesh.groupSize(step.axes); ++device) {
     SmallVector<int64_t> held = pieceOf(mesh, layout.dims, step.axes, device);
@@ -83,10 +83,10 @@ SmallVector<int64_t> permuteSources(MeshAttr mesh, const Layout &layout, const S
   return sources;
 }
 
-const Plan &Planner::plan(RankedTensorType type, const Layout &from, const Layout &to) {
+const Plan &Planner::plan(RankedTensorType type, const dist::Layout &from, const dist::Layout &to) {
   assert(llvm::all_of(to.partial, [&](StringAttr axis) { return llvm::is_contained(from.partial, axis); }) && "target more partial");
   MLIRContext *context = type.getContext();
-  std::unique_ptr<Plan> &plan = plans[{type, LayoutAttr::get(context, from), LayoutAttr::get(context, to)}];
+  std::unique_ptr<Plan> &plan = plans[{type, dist::LayoutAttr::get(context, from), dist::LayoutAttr::get(context, to)}];
   if (!plan) {
     std::optional<Plan> found = search(type, from, to, /*avoided=*/nullptr);
     assert(found && "gather, then slice is always a way");
@@ -95,7 +95,7 @@ const Plan &Planner::plan(RankedTensorType type, const Layout &from, const Layou
   return *plan;
 }
 
-std::optional<Plan> Planner::runnerUp(RankedTensorType type, const Layout &from, const Layout &to) {
+std::optional<Plan> Planner::runnerUp(RankedTensorType type, const dist::Layout &from, const dist::Layout &to) {
   RedistributionSearch::Kinds kinds;
   for (const Step &step : plan(type, from, to).steps) {
     if (step.kind != CollectiveKind::Slice) {
@@ -105,7 +105,7 @@ std::optional<Plan> Planner::runnerUp(RankedTensorType type, const Layout &from,
   return search(type, from, to, &kinds);
 }
 
-Planner &Planner::ofParts(MeshAttr finer, MeshLinks finerLinks) {
+Planner &Planner::ofParts(dist::MeshAttr finer, MeshLinks finerLinks) {
   std::unique_ptr<Planner> &planner = finerPlanners[finer];
   if (!planner) {
     planner.reset(new Planner(finer, std::move(finerLinks)));
@@ -113,10 +113,10 @@ Planner &Planner::ofParts(MeshAttr finer, MeshLinks finerLinks) {
   return *planner;
 }
 
-std::optional<Plan> Planner::search(RankedTensorType type, const Layout &from, const Layout &to,
+std::optional<Plan> Planner::search(RankedTensorType type, const dist::Layout &from, const dist::Layout &to,
                                     const SmallVector<CollectiveKind> *avoided) {
   auto searchUpTo = [&](size_t axes) {
-    NumberedProblem problem(mesh, links.axes, type, withoutUnitAxes(mesh, from), withoutUnitAxes(mesh, to), axes);
+    NumberedProblem problem(mesh, links.axes, type, dist::withoutUnitAxes(mesh, from), dist::withoutUnitAxes(mesh, to), axes);
     bool isSmall = problem.get().axes.size() <= kExactAxes;
     RedistributionSearch search(problem.get(), isSmall ? RedistributionSearch::Exhaustive : RedistributionSearch::Focused);
     auto steps = search.run(avoided);
@@ -126,7 +126,7 @@ std::optional<Plan> Planner::search(RankedTensorType type, const Layout &from, c
   std::optional<Plan> best = searchUpTo(kExactAxes);
   if (best && best->leastPs < best->timePs) { // axes that move as one, or that found no room, may have to be apart
     std::optional<Plan> other = searchUpTo(kMostAxes);
-    int64_t ends = std::max(byteSize(localType(mesh, type, from)), byteSize(localType(mesh, type, to)));
+    int64_t ends = std::max(byteSize(dist::localType(mesh, type, from)), byteSize(dist::localType(mesh, type, to)));
     auto rank = [&](const Plan &plan) { return std::tuple(plan.peakBytes > ends, plan.timePs, plan.bytes, plan.steps.size()); };
     if (other && rank(*other) < rank(*best)) {
       best = std::move(other);
@@ -135,4 +135,4 @@ std::optional<Plan> Planner::search(RankedTensorType type, const Layout &from, c
   return best;
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

@@ -16,17 +16,17 @@
 
 #include <memory>
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 // One step of a plan; the op of the same name has its meaning.
 struct Step {
   CollectiveKind kind = CollectiveKind::Slice;
-  AxisList axes;                    // of the group, major to minor
-  int64_t dim = -1;                 // that is sliced, scattered, gathered, or split (AllToAll); -1 for AllReduce and Permute
-  int64_t concatDim = -1;           // of AllToAll
-  llvm::SmallVector<AxisList> dims; // of Permute: the axes that split each dim after it
-  int64_t bytes = 0;                // that a rank sends
-  int64_t timePs = 0;               // by the costs of the mesh
+  dist::AxisList axes;                    // of the group, major to minor
+  int64_t dim = -1;                       // that is sliced, scattered, gathered, or split (AllToAll); -1 for AllReduce and Permute
+  int64_t concatDim = -1;                 // of AllToAll
+  llvm::SmallVector<dist::AxisList> dims; // of Permute: the axes that split each dim after it
+  int64_t bytes = 0;                      // that a rank sends
+  int64_t timePs = 0;                     // by the costs of the mesh
 };
 
 // How a tensor gets from one layout to another.
@@ -49,8 +49,8 @@ struct Plan {
 class Planner {
 public:
   // Takes the costs that stand on the mesh.
-  explicit Planner(MeshOp mesh) : Planner(mesh.getMesh(), linksOf(mesh)) {}
-  explicit Planner(MeshAttr mesh, CostsAttr costs = {}) : Planner(mesh, MeshLinks{axisLinks(mesh, costs)}) {}
+  explicit Planner(dist::MeshOp mesh) : Planner(mesh.getMesh(), linksOf(mesh)) {}
+  explicit Planner(dist::MeshAttr mesh, dist::CostsAttr costs = {}) : Planner(mesh, MeshLinks{axisLinks(mesh, costs)}) {}
 
   // Returns the fastest plan for a tensor of the global `type`; it does not name axes of size 1. Assumes that `to` is partial only where
   // `from` is. The reference stays valid. A dim is split unevenly on the way only if it is at one of the ends.
@@ -58,10 +58,10 @@ public:
   //   [{}], partial = sum {"dp"} -> [{"dp"}]   reduce_scatter dim 0 dp
   //   [{"x"}, {}] -> [{}, {"x"}]               all_to_all split 1 concat 0 x
   //   [{"x", "y"}] -> [{"y", "x"}]             permute x, y
-  const Plan &plan(mlir::RankedTensorType type, const Layout &from, const Layout &to);
+  const Plan &plan(mlir::RankedTensorType type, const dist::Layout &from, const dist::Layout &to);
 
   // Returns the runner-up: the fastest plan whose kinds of collectives differ from plan()'s. Nothing when all plans have the same kinds.
-  std::optional<Plan> runnerUp(mlir::RankedTensorType type, const Layout &from, const Layout &to);
+  std::optional<Plan> runnerUp(mlir::RankedTensorType type, const dist::Layout &from, const dist::Layout &to);
 
   // Returns the link that a group over these axes goes by.
   Link linkOf(llvm::ArrayRef<mlir::StringAttr> axes) const { return groupLink(mesh, links.axes, axes); }
@@ -70,19 +70,19 @@ public:
   const MeshLinks &getLinks() const { return links; }
 
   // Returns the planner of a mesh whose axes are this one's axes, or parts of them, with their links. It is made once and kept.
-  Planner &ofParts(MeshAttr finer, MeshLinks finerLinks);
+  Planner &ofParts(dist::MeshAttr finer, MeshLinks finerLinks);
 
   // Returns the number of layouts from which steps were tried in all searches so far, on this mesh: the cost of planning, independent of
   // the machine.
   int64_t countExpanded() const { return expandedLayouts; }
 
 private:
-  Planner(MeshAttr mesh, MeshLinks links) : mesh(mesh), links(std::move(links)) {}
+  Planner(dist::MeshAttr mesh, MeshLinks links) : mesh(mesh), links(std::move(links)) {}
 
-  std::optional<Plan> search(mlir::RankedTensorType type, const Layout &from, const Layout &to,
+  std::optional<Plan> search(mlir::RankedTensorType type, const dist::Layout &from, const dist::Layout &to,
                              const llvm::SmallVector<CollectiveKind> *avoided);
 
-  MeshAttr mesh;
+  dist::MeshAttr mesh;
   MeshLinks links;
   llvm::DenseMap<std::tuple<mlir::Type, mlir::Attribute, mlir::Attribute>, std::unique_ptr<Plan>> plans;
   llvm::DenseMap<mlir::Attribute, std::unique_ptr<Planner>> finerPlanners; // by mesh
@@ -90,12 +90,12 @@ private:
 };
 
 // Returns the layout after a step. Assumes that the step applies to `layout`.
-Layout applyStep(const Layout &layout, const Step &step);
+dist::Layout applyStep(const dist::Layout &layout, const Step &step);
 
 // Returns for each device of the group of a Permute the device of the group whose piece it takes. A device that holds its piece already
 // keeps it. Assumes that the step applies to `layout`.
-llvm::SmallVector<int64_t> permuteSources(MeshAttr mesh, const Layout &layout, const Step &step);
+llvm::SmallVector<int64_t> permuteSources(dist::MeshAttr mesh, const dist::Layout &layout, const Step &step);
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_H

@@ -8,7 +8,7 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 namespace {
 
@@ -125,4 +125,4 @@ int64_t leastTimePs(const SearchSpace &space, const NumberedLayout &from) {
   return static_cast<int64_t>(std::min<Wide>(least, kMostTimePs));
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

@@ -7,7 +7,7 @@
 
 #include "passes/analysis/planner/search_space.h"
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 // Returns a time that every way from `from` to the end of the problem takes at least, whatever layouts it passes.
 //
@@ -17,6 +17,6 @@ namespace ashlar::dist {
 // log2(n) times for a sum of n terms, twice that when the shards are not smaller afterwards, and log2(k) times for shards k times as large.
 int64_t leastTimePs(const SearchSpace &space, const NumberedLayout &from);
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_BOUND_H

@@ -10,7 +10,7 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 namespace {
 
@@ -242,7 +242,7 @@ std::optional<RedistributionSearch::Cost> RedistributionSearch::estimate(int64_t
       link = link.worse(problem.axes[axis].link);
     }
     int64_t size = space.groupSize(step.axes);
-    step.bytes = collectiveBytes(step.kind, nodes[node].localBytes, size);
+    step.bytes = dist::collectiveBytes(step.kind, nodes[node].localBytes, size);
     step.timePs = collectiveTimePs(step.kind, nodes[node].localBytes, size, link);
   }
   const Cost &before = nodes[node].cost;
@@ -313,4 +313,4 @@ std::vector<SearchStep> RedistributionSearch::trace(int64_t node) const {
   return steps;
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

@@ -13,7 +13,7 @@
 #include <string>
 #include <unordered_map>
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 // Dijkstra over layouts. State: for each layout reached the cheapest cost known and the step that led there; `open` orders layouts by cost.
 // Invariant: a layout taken from `open` at its known cost is final. O(L E log L) for L layouts of E edges each; three axes and two dims
@@ -121,6 +121,6 @@ private:
   std::priority_queue<Entry> open;
 };
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_PLANNER_REDISTRIBUTION_SEARCH_H

@@ -8,7 +8,7 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 namespace {
 
@@ -83,7 +83,7 @@ bool SearchSpace::isAllowed(const NumberedLayout &layout) const {
 }
 
 bool SearchSpace::isOneCut(size_t d, ArrayRef<uint8_t> before, ArrayRef<uint8_t> list) const {
-  return !mayBeUneven[d] || dist::isOneCut(llvm::divideCeil(problem.shape[d], groupSize(before)), sizesOf(list));
+  return !mayBeUneven[d] || analysis::isOneCut(llvm::divideCeil(problem.shape[d], groupSize(before)), sizesOf(list));
 }
 
 bool SearchSpace::cutAlike(size_t d, ArrayRef<uint8_t> a, ArrayRef<uint8_t> b) const {
@@ -135,4 +135,4 @@ SmallVector<int64_t> SearchSpace::sizesOf(ArrayRef<uint8_t> list) const {
   return sizes;
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

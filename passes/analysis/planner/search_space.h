@@ -8,7 +8,7 @@
 
 #include "passes/analysis/planner/redistribution.h"
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 // Axes by number, major to minor.
 using AxisNumbers = llvm::SmallVector<uint8_t, 4>;
@@ -101,6 +101,6 @@ private:
   llvm::SmallVector<bool> mayBeUneven; // one a dim
 };
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_PLANNER_SEARCH_SPACE_H

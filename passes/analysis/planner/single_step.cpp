@@ -6,10 +6,10 @@
 
 using namespace mlir;
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
-std::optional<Step> findSingleStep(const Layout &from, const Layout &to) {
-  AxisList reduced;
+std::optional<Step> findSingleStep(const dist::Layout &from, const dist::Layout &to) {
+  dist::AxisList reduced;
   llvm::copy_if(from.partial, std::back_inserter(reduced), [&](StringAttr axis) { return !llvm::is_contained(to.partial, axis); });
   int64_t grown = -1, shrunk = -1; // the last dim that gets axes, and that loses some; applyStep below finds out about others
   for (auto [d, before, after] : llvm::enumerate(from.dims, to.dims)) {
@@ -33,4 +33,4 @@ std::optional<Step> findSingleStep(const Layout &from, const Layout &to) {
   return fits && applyStep(from, step) == to ? std::optional(step) : std::nullopt;
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <set>
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 namespace {
 
 // What may be under way however small the collectives are: their latency is to be hidden, too.
@@ -247,4 +247,4 @@ OverlapSchedule scheduleOverlap(llvm::ArrayRef<CostedOp> ops) {
   return Scheduler(ops).run();
 }
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis

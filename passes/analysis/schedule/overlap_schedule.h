@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace ashlar::dist {
+namespace ashlar::analysis {
 
 // An op of a program, in its order.
 struct CostedOp {
@@ -48,6 +48,6 @@ struct OverlapSchedule {
 //   product 0, collective 1 of it, update 2 with the sum, product 3  ->  run 0, start 1, run 3, wait 1, run 2
 OverlapSchedule scheduleOverlap(llvm::ArrayRef<CostedOp> ops);
 
-} // namespace ashlar::dist
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_SCHEDULE_OVERLAP_SCHEDULE_H

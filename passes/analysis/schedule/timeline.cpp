@@ -11,7 +11,7 @@
 #include <map>
 #include <tuple>
 
-namespace ashlar::report {
+namespace ashlar::analysis {
 namespace {
 
 constexpr size_t kNone = SIZE_MAX;
@@ -155,4 +155,4 @@ Timeline playStages(llvm::ArrayRef<StageWork> stages) {
   return TimelineSimulator(stages).simulate();
 }
 
-} // namespace ashlar::report
+} // namespace ashlar::analysis

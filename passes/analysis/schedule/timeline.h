@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-namespace ashlar::report {
+namespace ashlar::analysis {
 
 // One end of a channel between two stages. The n-th message that goes in on one side comes out n-th on the other.
 struct ChannelEnd {
@@ -76,6 +76,6 @@ struct Timeline {
 //   step of 4, stage 0 waits 2, stage 1 waits 2
 Timeline playStages(llvm::ArrayRef<StageWork> stages);
 
-} // namespace ashlar::report
+} // namespace ashlar::analysis
 
 #endif // ASHLAR_PASSES_ANALYSIS_SCHEDULE_TIMELINE_H

@@ -51,21 +51,21 @@ Redistributions collect(const LayoutProblem &problem, const Assignment &assignme
   return all;
 }
 
-const dist::Plan &planOf(const Redistribution &redistribution, dist::Planner &planner) {
+const analysis::Plan &planOf(const Redistribution &redistribution, analysis::Planner &planner) {
   auto [type, from, to] = redistribution;
   return planner.plan(type, from.getLayout(), to.getLayout());
 }
 
-const dist::Plan &planOf(const Redistribution &redistribution, const MeshRefinement &refinement, dist::Planner &planner) {
+const analysis::Plan &planOf(const Redistribution &redistribution, const MeshRefinement &refinement, analysis::Planner &planner) {
   auto [type, from, to] = redistribution;
   return plannerOf(refinement, planner).plan(type, refinement.refine(from.getLayout()), refinement.refine(to.getLayout()));
 }
 
 // Whether a plan may be longer than one that moves parts of axes: a single collective other than a permute moves no axis in vain.
-bool mayBeShorter(const dist::Plan &plan) {
-  auto sends = [](const dist::Step &step) { return step.kind != CollectiveKind::Slice; };
+bool mayBeShorter(const analysis::Plan &plan) {
+  auto sends = [](const analysis::Step &step) { return step.kind != CollectiveKind::Slice; };
   return llvm::count_if(plan.steps, sends) > 1 ||
-         llvm::any_of(plan.steps, [](const dist::Step &step) { return step.kind == CollectiveKind::Permute; });
+         llvm::any_of(plan.steps, [](const analysis::Step &step) { return step.kind == CollectiveKind::Permute; });
 }
 
 // Returns the axes that split another dim, or another place of one, at the one end than at the other.
@@ -120,7 +120,7 @@ bool keepsPieces(const MeshRefinement &refinement, RankedTensorType type, const 
     int64_t left = size;
     for (StringAttr axis : axes) {
       auto sizes = llvm::map_to_vector(refinement.pieces(axis), [](MeshRefinement::Piece piece) { return piece.second / piece.first; });
-      if (!dist::isOneCut(left, sizes)) {
+      if (!analysis::isOneCut(left, sizes)) {
         return false;
       }
       left = llvm::divideCeil(left, mesh.axisSize(axis));
@@ -141,7 +141,7 @@ bool keepsPieces(const MeshRefinement &refinement, const LayoutProblem &problem,
 }
 
 // Whether all redistributions together take less time on the refined mesh.
-bool savesTime(const MeshRefinement &refinement, const Redistributions &all, dist::Planner &planner) {
+bool savesTime(const MeshRefinement &refinement, const Redistributions &all, analysis::Planner &planner) {
   __int128 savedPs = 0; // of a slow machine a long program may take more than 64 bits hold
   for (const auto &[redistribution, count] : all) {
     const int64_t before = planOf(redistribution, planner).timePs, after = planOf(redistribution, refinement, planner).timePs;
@@ -152,14 +152,14 @@ bool savesTime(const MeshRefinement &refinement, const Redistributions &all, dis
 
 } // namespace
 
-std::optional<MeshRefinement> findCuts(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner) {
+std::optional<MeshRefinement> findCuts(const LayoutProblem &problem, const Assignment &assignment, analysis::Planner &planner) {
   if (!hasSharedFactors(problem.mesh) || hasExplicit(problem)) {
     return std::nullopt;
   }
   const Redistributions all = collect(problem, assignment);
   MeshRefinement cuts(problem.mesh);
   for (const auto &[redistribution, count] : all) {
-    const dist::Plan &plan = planOf(redistribution, planner);
+    const analysis::Plan &plan = planOf(redistribution, planner);
     MeshRefinement trial(problem.mesh);
     if (mayBeShorter(plan)) {
       cutMoved(trial, redistribution);
@@ -172,7 +172,7 @@ std::optional<MeshRefinement> findCuts(const LayoutProblem &problem, const Assig
   return pays ? std::optional(std::move(cuts)) : std::nullopt;
 }
 
-dist::Planner &plannerOf(const MeshRefinement &refinement, dist::Planner &planner) {
+analysis::Planner &plannerOf(const MeshRefinement &refinement, analysis::Planner &planner) {
   return planner.ofParts(refinement.refinedMesh(), refinement.refineLinks(planner.getLinks()));
 }
 

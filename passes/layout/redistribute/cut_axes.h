@@ -16,10 +16,10 @@ namespace ashlar::layout {
 // already are not cut, and neither is the mesh of a model with its own collectives.
 //   [{dp}, {tp}] -> [{tp}, {dp}] on dp = 2, tp = 4:
 //     all_to_all dp, all_to_all tp dp, all_to_all dp       ==> all_to_all tp:(2)2, permute dp tp:(1)2
-std::optional<MeshRefinement> findCuts(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner);
+std::optional<MeshRefinement> findCuts(const LayoutProblem &problem, const Assignment &assignment, analysis::Planner &planner);
 
 // Returns the planner of the refined mesh, which the planner of the mesh keeps.
-dist::Planner &plannerOf(const MeshRefinement &refinement, dist::Planner &planner);
+analysis::Planner &plannerOf(const MeshRefinement &refinement, analysis::Planner &planner);
 
 // Writes the refined mesh into a problem and its assignment.
 void refine(const MeshRefinement &refinement, LayoutProblem &problem, Assignment &assignment);

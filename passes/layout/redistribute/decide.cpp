@@ -61,7 +61,7 @@ dist::EndAttr opCause(Operation *op) {
 
 class Decision {
 public:
-  Decision(const LayoutProblem &problem, dist::Planner &planner)
+  Decision(const LayoutProblem &problem, analysis::Planner &planner)
       : problem(problem), planner(planner), gradientTerms(findGradientTerms(problem)), copiedParameters(findCopiedParameters(problem)),
         delayedSums(findDelayedSums(problem)) {}
 
@@ -268,7 +268,7 @@ private:
   }
 
   const LayoutProblem &problem;
-  dist::Planner &planner;
+  analysis::Planner &planner;
   SmallVector<StringRef> gradientTerms;                                        // of each value
   SmallVector<StringRef> copiedParameters;                                     // the same
   llvm::BitVector delayedSums;                                                 // values
@@ -280,7 +280,7 @@ private:
 
 } // namespace
 
-FailureOr<Assignment> decide(const LayoutProblem &problem, dist::Planner &planner) {
+FailureOr<Assignment> decide(const LayoutProblem &problem, analysis::Planner &planner) {
   return Decision(problem, planner).run();
 }
 

@@ -41,7 +41,7 @@ struct Terms {
 // Delays sums.
 class Delay {
 public:
-  Delay(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner)
+  Delay(const LayoutProblem &problem, Assignment &assignment, analysis::Planner &planner)
       : problem(problem), assignment(assignment), planner(planner) {}
 
   // Delays the sums of one program.
@@ -162,7 +162,7 @@ private:
   unsigned resultOf(unsigned op) const { return problem.ops[op].results.front(); }
 
   CollectiveCost cost(unsigned value, const Layout &from, const Layout &to) {
-    const dist::Plan &plan = planner.plan(problem.tensors[problem.values[value].tensor].type, from, to);
+    const analysis::Plan &plan = planner.plan(problem.tensors[problem.values[value].tensor].type, from, to);
     return {plan.timePs, plan.bytes};
   }
 
@@ -419,13 +419,13 @@ private:
 
   const LayoutProblem &problem;
   Assignment &assignment;
-  dist::Planner &planner;
+  analysis::Planner &planner;
   std::optional<Carried> carried; // the variable through which a sum is delayed
 };
 
 } // namespace
 
-void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, dist::Planner &planner) {
+void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, analysis::Planner &planner) {
   Delay(problem, assignment, planner).run(program);
 }
 
@@ -438,7 +438,7 @@ bool mayHoldTerms(nn::VariableOp variable) {
          !(variable.getStateOf() && dist::gradientSync(variable->getParentOfType<ModuleOp>()) == dist::GradientSync::MicroBatch);
 }
 
-void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner) {
+void delayThroughVariables(const LayoutProblem &problem, Assignment &assignment, analysis::Planner &planner) {
   llvm::DenseMap<unsigned, SmallVector<unsigned>> accesses; // by tensor
   for (const auto &[number, op] : llvm::enumerate(problem.ops)) {
     if (op.variable) {

@@ -52,7 +52,7 @@ Form formOf(const LocalOp &local) {
   if (local.op->hasTrait<MovesElements>()) {
     return Form::View;
   }
-  return dist::runsAlone(local.op) ? Form::Call : Form::Kernel;
+  return analysis::runsAlone(local.op) ? Form::Call : Form::Kernel;
 }
 
 // Whether the op, or its expansion, makes sums of elements: it has a factor that the result has not.
@@ -85,7 +85,7 @@ struct Work {
 // at time 2 c.
 class Pricing {
 public:
-  Pricing(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs)
+  Pricing(const LocalProgram &program, const analysis::DeviceRates &rates, int64_t handOverPs)
       : program(program), rates(rates), handOverPs(handOverPs) {
     for (const LocalOp &op : program.ops) {
       forms.push_back(formOf(op));
@@ -429,7 +429,7 @@ private:
         here.collective = op;
         continue;
       }
-      const dist::Work work = rates.atFullRate(local.work);
+      const analysis::Work work = rates.atFullRate(local.work);
       here.flops += work.flops;
       (forms[op] == Form::Call ? here.narrowFlops : here.flops) += work.narrowFlops;
       for (unsigned result : local.results) {
@@ -473,10 +473,10 @@ private:
   // Adds the time of the program beyond its computation, with overlapped collectives where possible and faster.
   void addExposed(const std::vector<Work> &works, ProgramEstimate &estimate) const {
     bool movesBeside = llvm::any_of(program.ops, [](const LocalOp &op) { return op.movesBeside; });
-    dist::OverlapSchedule schedule;
+    analysis::OverlapSchedule schedule;
     estimate.exposedPs = estimate.sendPs;
-    if (movesBeside && estimate.computePs <= dist::kMostTimePs) {
-      schedule = dist::scheduleOverlap(costedOps(works));
+    if (movesBeside && estimate.computePs <= analysis::kMostTimePs) {
+      schedule = analysis::scheduleOverlap(costedOps(works));
       estimate.exposedPs = std::min(estimate.sendPs, schedule.timePs - estimate.computePs);
     }
     for (size_t op = 0; op < program.ops.size(); ++op) {
@@ -491,8 +491,8 @@ private:
   }
 
   // Returns the calls and kernels in their order, with their dependences.
-  std::vector<dist::CostedOp> costedOps(const std::vector<Work> &works) const {
-    std::vector<dist::CostedOp> estimated(works.size());
+  std::vector<analysis::CostedOp> costedOps(const std::vector<Work> &works) const {
+    std::vector<analysis::CostedOp> estimated(works.size());
     llvm::DenseMap<Attribute, SmallVector<unsigned>> readersOf; // of variables
     llvm::DenseSet<unsigned> kept;                              // values that become those of variables, whose bytes are there anyway
     for (const LocalOp &local : program.ops) {
@@ -501,7 +501,7 @@ private:
       }
     }
     for (size_t op = 0; op < program.ops.size(); ++op) {
-      dist::CostedOp &here = estimated[workOf[op]];
+      analysis::CostedOp &here = estimated[workOf[op]];
       const LocalOp &local = program.ops[op];
       for (unsigned operand : local.operands) {
         std::optional<unsigned> maker = program.makers[operand];
@@ -562,7 +562,7 @@ private:
   }
 
   const LocalProgram &program;
-  const dist::DeviceRates &rates;
+  const analysis::DeviceRates &rates;
   int64_t handOverPs;
   std::vector<bool> anchors;                                        // of ops: they stand where the program has them
   std::vector<Form> forms;                                          // of ops
@@ -580,11 +580,11 @@ private:
 
 } // namespace
 
-ProgramEstimate estimateProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs) {
+ProgramEstimate estimateProgram(const LocalProgram &program, const analysis::DeviceRates &rates, int64_t handOverPs) {
   return Pricing(program, rates, handOverPs).run();
 }
 
-std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::DeviceRates &rates) {
+std::vector<OpTraffic> trafficOf(const LocalProgram &program, const analysis::DeviceRates &rates) {
   return Pricing(program, rates, /*handOverPs=*/0).traffic();
 }
 

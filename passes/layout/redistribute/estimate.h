@@ -45,7 +45,7 @@ struct Estimate {
 // device with most of them. Collectives over links that move data while devices compute are scheduled as in lowering
 // (passes/lower/overlap); others are exposed. Memory: a value lies in memory when an op outside of its kernel reads it, from there on to
 // its last reader; one that dies in a kernel makes room for one that the kernel makes, and updates are in place.
-ProgramEstimate estimateProgram(const LocalProgram &program, const dist::DeviceRates &rates, int64_t handOverPs = 0);
+ProgramEstimate estimateProgram(const LocalProgram &program, const analysis::DeviceRates &rates, int64_t handOverPs = 0);
 
 // The memory traffic of an op in a cost estimate: for a search, which takes ops one by one.
 struct OpTraffic {
@@ -61,18 +61,18 @@ struct OpTraffic {
 };
 
 // Returns the traffic of each op of a program.
-std::vector<OpTraffic> trafficOf(const LocalProgram &program, const dist::DeviceRates &rates);
+std::vector<OpTraffic> trafficOf(const LocalProgram &program, const analysis::DeviceRates &rates);
 
 // Estimates an assignment. `planner` is the mesh's planner.
-Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
-                  int64_t handOverPs = 0);
+Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, analysis::Planner &planner,
+                  const analysis::DeviceRates &rates, int64_t handOverPs = 0);
 
 // Estimates a module whose values all have layouts, on its mesh and device. Fails, with an error, where nothing can be decided.
 mlir::FailureOr<Estimate> estimateLayouts(mlir::ModuleOp module);
 
 // Estimates the layouts inferred from the given ones of a module, as propagateLayouts() and estimateLayouts() after each other do. The
 // module is used up. Fails, with an error, where either does.
-mlir::FailureOr<Estimate> estimateInferred(mlir::ModuleOp module, dist::Planner &planner);
+mlir::FailureOr<Estimate> estimateInferred(mlir::ModuleOp module, analysis::Planner &planner);
 
 } // namespace ashlar::layout
 

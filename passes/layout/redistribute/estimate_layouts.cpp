@@ -24,8 +24,8 @@ int64_t Estimate::memoryBytes() const {
 namespace {
 
 // Estimates an assignment on the mesh of its problem as it is.
-Estimate estimateOnMesh(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
-                        int64_t handOverPs) {
+Estimate estimateOnMesh(const LayoutProblem &problem, const Assignment &assignment, analysis::Planner &planner,
+                        const analysis::DeviceRates &rates, int64_t handOverPs) {
   Estimate estimate;
   llvm::DenseSet<unsigned> counted;
   auto bytesOf = [&](unsigned tensor) -> int64_t {
@@ -49,8 +49,8 @@ Estimate estimateOnMesh(const LayoutProblem &problem, const Assignment &assignme
 
 } // namespace
 
-Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner, const dist::DeviceRates &rates,
-                  int64_t handOverPs) {
+Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, analysis::Planner &planner,
+                  const analysis::DeviceRates &rates, int64_t handOverPs) {
   std::optional<MeshRefinement> cuts = findCuts(problem, assignment, planner);
   if (!cuts) {
     return estimateOnMesh(problem, assignment, planner, rates, handOverPs);
@@ -63,12 +63,12 @@ Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, di
 
 namespace {
 
-FailureOr<Estimate> decideAndEstimate(ModuleOp module, const LayoutProblem &problem, dist::Planner &planner) {
+FailureOr<Estimate> decideAndEstimate(ModuleOp module, const LayoutProblem &problem, analysis::Planner &planner) {
   FailureOr<Assignment> assignment = decide(problem, planner);
   if (failed(assignment)) {
     return failure();
   }
-  return estimate(problem, *assignment, planner, dist::findDeviceRates(module));
+  return estimate(problem, *assignment, planner, analysis::findDeviceRates(module));
 }
 
 } // namespace
@@ -76,11 +76,11 @@ FailureOr<Estimate> decideAndEstimate(ModuleOp module, const LayoutProblem &prob
 FailureOr<Estimate> estimateLayouts(ModuleOp module) {
   dist::MeshOp mesh = dist::findMesh(module);
   FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh.getMesh());
-  dist::Planner planner(mesh);
+  analysis::Planner planner(mesh);
   return failed(problem) ? FailureOr<Estimate>() : decideAndEstimate(module, *problem, planner);
 }
 
-FailureOr<Estimate> estimateInferred(ModuleOp module, dist::Planner &planner) {
+FailureOr<Estimate> estimateInferred(ModuleOp module, analysis::Planner &planner) {
   FailureOr<Inferred> inferred = inferLayouts(module, /*splitVariables=*/true);
   if (failed(inferred)) {
     return failure();

@@ -112,7 +112,7 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
     if (failed(problem)) {
       return signalPassFailure();
     }
-    dist::Planner planner(dist::findMesh(getOperation()));
+    analysis::Planner planner(dist::findMesh(getOperation()));
     FailureOr<Assignment> assignment = decide(*problem, planner);
     if (failed(assignment)) {
       return signalPassFailure();

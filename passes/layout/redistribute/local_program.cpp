@@ -45,7 +45,7 @@ LocalProgram withoutUnused(LocalProgram program) {
 // Builds the program of one device from an assignment.
 class LocalBuilder {
 public:
-  LocalBuilder(const LayoutProblem &problem, const Assignment &assignment, dist::Planner &planner)
+  LocalBuilder(const LayoutProblem &problem, const Assignment &assignment, analysis::Planner &planner)
       : problem(problem), mesh(problem.mesh), assignment(assignment), planner(planner) {}
 
   LocalProgram run(const ProblemProgram &program) {
@@ -118,7 +118,7 @@ private:
     const ProblemOp &row = problem.ops[number];
     if (isa<dist::RedistributeOp>(row.op)) { // that the model places
       Layout from = assignment.taken(number, 0).getLayout(), to = assignment.made(row.results.front()).getLayout();
-      std::optional<dist::Step> step = dist::findSingleStep(from, to);
+      std::optional<analysis::Step> step = analysis::findSingleStep(from, to);
       Place input = assignment.inputs[number].front();
       held[{row.results.front(), 0}] =
           addStep(*step, problem.typeOf(row.results.front()), from, held.at({input.value, input.holding}), /*placed=*/true);
@@ -177,7 +177,7 @@ private:
     if (isa<nn::ReadOp>(row.op)) {
       axes = axesOf(assignment.made(row.results.front()).getLayout());
     }
-    op.work = dist::workOf(op.op, operandTypes, resultTypes);
+    op.work = analysis::workOf(op.op, operandTypes, resultTypes);
     axes |= addPlace(number, types);
     bool isPure = !row.results.empty() && !isa<nn::GradientOp>(row.op);
     Key key{row.op->getName().getAsOpaquePointer(), isPure ? row.attributes.getAsOpaquePointer() : row.op, op.operands, types};
@@ -263,8 +263,8 @@ private:
       op.kind = CollectiveKind::Halo;
       op.axes = window.axes;
       op.dim = window.dim;
-      dist::Link link = planner.linkOf(window.axes);
-      dist::HaloCost cost = dist::haloCost(mesh, window, local.values[input], link);
+      analysis::Link link = planner.linkOf(window.axes);
+      analysis::HaloCost cost = analysis::haloCost(mesh, window, local.values[input], link);
       op.bytes = cost.bytes;
       op.timePs = cost.timePs;
       op.movesBeside = link.movesBeside;
@@ -324,9 +324,9 @@ private:
       const Type own = problem.typeOf(number).getElementType();
       RankedTensorType global = problem.typeOf(number).clone(holding.travels ? holding.travels : own);
       value = holding.travels ? convert(value, holding.travels) : value;
-      for (const dist::Step &step : planner.plan(global, layout, dist::withoutUnitAxes(mesh, holding.layout.getLayout())).steps) {
+      for (const analysis::Step &step : planner.plan(global, layout, dist::withoutUnitAxes(mesh, holding.layout.getLayout())).steps) {
         value = addStep(step, global, layout, value, /*placed=*/false);
-        layout = dist::applyStep(layout, step);
+        layout = analysis::applyStep(layout, step);
       }
       held[{number, place}] = holding.travels ? convert(value, own) : value;
     });
@@ -370,11 +370,11 @@ private:
         add({row.op->getName().getAsOpaquePointer(), content.getAsOpaquePointer(), {}, key}, std::move(op), type, varies).front();
     for (auto [dim, axes] : llvm::enumerate(layout.getLayout().dims)) {
       if (at.dims[dim].empty() && !axes.empty()) {
-        dist::Step step;
+        analysis::Step step;
         step.axes = axes;
         step.dim = dim;
         value = addStep(step, global, at, value, /*placed=*/false);
-        at = dist::applyStep(at, step);
+        at = analysis::applyStep(at, step);
       }
     }
     return value;
@@ -382,8 +382,8 @@ private:
 
   // Adds a step on a local value and returns its result; the inverse of a collective gives the value before it. `placed`: by the model
   // itself.
-  unsigned addStep(const dist::Step &step, RankedTensorType global, const Layout &from, unsigned input, bool placed) {
-    Layout to = dist::applyStep(from, step);
+  unsigned addStep(const analysis::Step &step, RankedTensorType global, const Layout &from, unsigned input, bool placed) {
+    Layout to = analysis::applyStep(from, step);
     RankedTensorType type = dist::localType(mesh, global, to);
     AxisSet axes = axesOf(step.axes);
     int64_t group = mesh.groupSize(step.axes);
@@ -426,7 +426,7 @@ private:
 
   // Returns a value whose dim a step can cut into equal shards: with zeros behind, maybe the model's own. Over several axes no pad of a
   // model is like partitioning's.
-  unsigned addPadding(unsigned input, const dist::Step &step) {
+  unsigned addPadding(unsigned input, const analysis::Step &step) {
     RankedTensorType type = local.values[input];
     if (step.axes.size() != 1 || dist::isEven(mesh, type.getDimSize(step.dim), step.axes)) {
       return input;
@@ -454,12 +454,12 @@ private:
   }
 
   // Returns the attributes of a step's op besides operand and result: equal ones are one op, whatever the names of their layouts.
-  Attribute describe(const dist::Step &step, const Layout &from) const {
+  Attribute describe(const analysis::Step &step, const Layout &from) const {
     const bool reduces = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
     SmallVector<int64_t> numbers = {static_cast<int64_t>(step.kind), reduces ? static_cast<int64_t>(from.reduction) : -1, step.dim,
                                     step.concatDim};
     if (step.kind == CollectiveKind::Permute) {
-      llvm::append_range(numbers, dist::permuteSources(mesh, from, step));
+      llvm::append_range(numbers, analysis::permuteSources(mesh, from, step));
     }
     MLIRContext *context = mesh.getContext();
     return ArrayAttr::get(context, {DenseI64ArrayAttr::get(context, numbers), dist::toAttr(context, step.axes)});
@@ -472,7 +472,7 @@ private:
   }
 
   // Enters the traffic of a collective. A dim that is cut is padded first.
-  void setCost(LocalOp &op, const dist::Step &step, RankedTensorType operand, RankedTensorType result) const {
+  void setCost(LocalOp &op, const analysis::Step &step, RankedTensorType operand, RankedTensorType result) const {
     if (step.kind == CollectiveKind::Slice) {
       return;
     }
@@ -483,15 +483,15 @@ private:
     }
     int64_t bytes = byteSize(operand.clone(shape));
     op.bytes = dist::collectiveBytes(step.kind, bytes, group);
-    dist::Link link = planner.linkOf(step.axes);
-    op.timePs = dist::collectiveTimePs(step.kind, bytes, group, link);
+    analysis::Link link = planner.linkOf(step.axes);
+    op.timePs = analysis::collectiveTimePs(step.kind, bytes, group, link);
     op.movesBeside = link.movesBeside;
   }
 
   const LayoutProblem &problem;
   MeshAttr mesh;
   const Assignment &assignment;
-  dist::Planner &planner;
+  analysis::Planner &planner;
   LocalProgram local;
   std::vector<AxisSet> varying; // the axes along which devices may hold different elements of each value
   std::unordered_map<Key, SmallVector<unsigned, 1>, HashKey> equal; // results, by their keys
@@ -502,7 +502,7 @@ private:
 } // namespace
 
 LocalProgram localProgram(const LayoutProblem &problem, const ProblemProgram &program, const Assignment &assignment,
-                          dist::Planner &planner) {
+                          analysis::Planner &planner) {
   return LocalBuilder(problem, assignment, planner).run(program);
 }
 
@@ -532,10 +532,10 @@ LocalProgram localProgram(func::FuncOp function) {
     if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
       row.kind = collective.getCollectiveKind();
       row.bytes = dist::collectiveBytes(collective);
-      row.timePs = dist::collectiveTimePs(collective);
-      row.movesBeside = dist::movesBeside(collective);
+      row.timePs = analysis::collectiveTimePs(collective);
+      row.movesBeside = analysis::movesBeside(collective);
     }
-    row.work = dist::workOf(row.op, operands, results);
+    row.work = analysis::workOf(row.op, operands, results);
   }
   return withoutUnused(std::move(local));
 }

@@ -15,13 +15,13 @@ struct LocalOp {
   mlir::Operation *op = nullptr;
   std::optional<CollectiveKind> kind;      // of a step, or of a collective
   dist::AxisList axes;                     // of a step: of its group
-  int64_t dim = -1;                        // of a step, as dist::Step has it
+  int64_t dim = -1;                        // of a step, as analysis::Step has it
   bool isPlaced = false;                   // a step that the model places itself
   llvm::SmallVector<unsigned, 3> operands; // numbers of values
   llvm::SmallVector<unsigned, 1> results;
   int64_t bytes = 0, timePs = 0; // of a step or collective: that a device sends, and how long it takes
   bool movesBeside = false;      // of one: its links move data while the device computes
-  dist::Work work;               // that the device computes
+  analysis::Work work;           // that the device computes
   std::optional<int64_t> owner;  // the only device that computes it (parameter ownership); none: all do
 };
 
@@ -34,7 +34,7 @@ struct LocalProgram {
 // Returns the program that an assignment is partitioned into: redistributions are the steps of their plans, equal ops are one, pairs of
 // collectives that undo each other are left out.
 LocalProgram localProgram(const LayoutProblem &problem, const ProblemProgram &program, const Assignment &assignment,
-                          dist::Planner &planner);
+                          analysis::Planner &planner);
 
 // Returns the program of one device that a function holds. Assumes that it was partitioned, or that there is one device.
 LocalProgram localProgram(mlir::func::FuncOp function);

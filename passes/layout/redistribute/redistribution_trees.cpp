@@ -19,7 +19,7 @@ namespace {
 // State: the nodes of one tree, number 0 the root, and for each the node it starts from.
 class Tree {
 public:
-  Tree(RankedTensorType type, const Holdings &old, dist::Planner &planner) : planner(planner), type(type), old(old) {
+  Tree(RankedTensorType type, const Holdings &old, analysis::Planner &planner) : planner(planner), type(type), old(old) {
     nodes.push_back(old.front());
     nodes.front().children.clear();
     collect(old.front(), /*cause=*/nullptr);
@@ -77,8 +77,8 @@ private:
     if (!llvm::all_of(target.partial, isPartial) || (target.isPartial() && source.reduction != target.reduction)) {
       return std::nullopt;
     }
-    const dist::Plan &plan = planner.plan(type, source, target);
-    auto isCollective = [](const dist::Step &step) { return step.kind != CollectiveKind::Slice; };
+    const analysis::Plan &plan = planner.plan(type, source, target);
+    auto isCollective = [](const analysis::Step &step) { return step.kind != CollectiveKind::Slice; };
     return Cost{plan.timePs, plan.bytes, llvm::count_if(plan.steps, isCollective)};
   }
 
@@ -124,7 +124,7 @@ private:
     siblings.insert(siblings.begin(), node);
   }
 
-  dist::Planner &planner;
+  analysis::Planner &planner;
   RankedTensorType type;
   const Holdings &old;
   Holdings nodes;
@@ -133,7 +133,7 @@ private:
 
 } // namespace
 
-void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, dist::Planner &planner) {
+void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, analysis::Planner &planner) {
   for (auto [number, holdings] : llvm::enumerate(assignment.values)) {
     unsigned redistributions = 0;
     assignment.forEachRedistribution(number, [&](unsigned) { ++redistributions; });

@@ -19,7 +19,7 @@ namespace {
 // and with none, while the others stay, and the best of all these is where the next round begins, until nothing is better.
 class SplitChoice {
 public:
-  SplitChoice(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner, bool delaysSum)
+  SplitChoice(const LayoutProblem &problem, const ProblemOp &op, analysis::Planner &planner, bool delaysSum)
       : problem(problem), mesh(problem.mesh), planner(planner), op(op), delaysSum(delaysSum), rule(*op.rule), tensors(rule.tensors) {
     for (unsigned value : llvm::concat<const unsigned>(op.operands, op.results)) {
       const ProblemTensor &tensor = problem.tensors[problem.values[value].tensor];
@@ -148,12 +148,12 @@ private:
       if (!isOperand && delaysSum && keepsTerms(op.op, bytesOf(number, computed), bytesOf(number, layouts[number]))) {
         computed.partial.clear();
       }
-      const dist::Plan &plan =
+      const analysis::Plan &plan =
           isOperand ? planner.plan(types[number], layouts[number], computed) : planner.plan(types[number], computed, layouts[number]);
       time += plan.timePs;
       bytes += plan.bytes;
     }
-    dist::HaloCost halos = haloCostOf(problem, op, split, planner);
+    analysis::HaloCost halos = haloCostOf(problem, op, split, planner);
     time += halos.timePs;
     bytes += halos.bytes;
     for (const AxisList &list : split) {
@@ -167,7 +167,7 @@ private:
 
   const LayoutProblem &problem;
   MeshAttr mesh;
-  dist::Planner &planner;
+  analysis::Planner &planner;
   const ProblemOp &op;
   const bool delaysSum;
   const OpRule &rule;
@@ -180,8 +180,8 @@ private:
 
 } // namespace
 
-dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, const FactorSplit &split, dist::Planner &planner) {
-  dist::HaloCost total{0, 0};
+analysis::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, const FactorSplit &split, analysis::Planner &planner) {
+  analysis::HaloCost total{0, 0};
   const ShardingRule &rule = *op.rule;
   if (rule.windows.empty()) {
     return total;
@@ -198,7 +198,7 @@ dist::HaloCost haloCostOf(const LayoutProblem &problem, const ProblemOp &op, con
   }
   for (const dist::SplitWindow &window : dist::splitWindows(problem.mesh, rule, types, computed)) {
     if (window.halo) {
-      dist::HaloCost cost = dist::haloCost(problem.mesh, window, local[window.tensor], planner.linkOf(window.axes));
+      analysis::HaloCost cost = analysis::haloCost(problem.mesh, window, local[window.tensor], planner.linkOf(window.axes));
       total.timePs += cost.timePs;
       total.bytes += cost.bytes;
       local[window.tensor] = dist::withLength(local[window.tensor], window.dim, window.length(problem.mesh));
@@ -230,7 +230,7 @@ llvm::BitVector findDelayedSums(const LayoutProblem &problem) {
   return isDelayed.reset(isOther);
 }
 
-FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, dist::Planner &planner, bool delaysSum) {
+FactorSplit chooseSplit(const LayoutProblem &problem, const ProblemOp &op, analysis::Planner &planner, bool delaysSum) {
   return SplitChoice(problem, op, planner, delaysSum).choose();
 }
 

@@ -96,10 +96,10 @@ dist::MeshAttr MeshRefinement::refinedMesh() const {
   return dist::MeshAttr::get(mesh.getContext(), axes, sizes);
 }
 
-dist::MeshLinks MeshRefinement::refineLinks(const dist::MeshLinks &links) const {
-  dist::MeshLinks refined = links;
+analysis::MeshLinks MeshRefinement::refineLinks(const analysis::MeshLinks &links) const {
+  analysis::MeshLinks refined = links;
   if (links.hosts) {
-    refined.axes = dist::hostLinks(links.hosts, refinedMesh().getSizes(), links.deviceIds);
+    refined.axes = analysis::hostLinks(links.hosts, refinedMesh().getSizes(), links.deviceIds);
     return refined;
   }
   refined.axes.clear();
@@ -129,7 +129,7 @@ void MeshRefinement::apply(ModuleOp module) const {
   }
   dist::MeshOp meshOp = dist::findMesh(module);
   if (meshOp.getCostsAttr()) {
-    meshOp.setCostsAttr(dist::costsOf(module.getContext(), refineLinks(dist::linksOf(meshOp)).axes));
+    meshOp.setCostsAttr(analysis::costsOf(module.getContext(), refineLinks(analysis::linksOf(meshOp)).axes));
   }
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](dist::LayoutAttr attribute) -> std::optional<Attribute> {

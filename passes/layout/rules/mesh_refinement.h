@@ -42,7 +42,7 @@ public:
 
   // Returns the links of the refined mesh from the links of the mesh: by their hosts, or, where these are not known, a part has the link of
   // its axis.
-  dist::MeshLinks refineLinks(const dist::MeshLinks &links) const;
+  analysis::MeshLinks refineLinks(const analysis::MeshLinks &links) const;
 
   // Returns a layout on the refined mesh.
   dist::Layout refine(const dist::Layout &layout) const;

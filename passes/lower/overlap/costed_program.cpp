@@ -15,8 +15,8 @@ namespace ashlar::lower {
 namespace {
 
 // Returns the time of a kernel or library call: of its arithmetic, or of the memory that it reads and writes, and its launch.
-int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
-  dist::Work work;
+int64_t computePs(exec::FusionOp fusion, const analysis::DeviceRates &rates) {
+  analysis::Work work;
   for (Operation &op : fusion.getBody().front().without_terminator()) {
     if (auto product = dyn_cast<exec::ProductWithSumsOp>(op)) {
       auto type = cast<RankedTensorType>(product.getProduct().getType());
@@ -29,14 +29,14 @@ int64_t computePs(exec::FusionOp fusion, const dist::DeviceRates &rates) {
     auto types = [](ValueRange values) {
       return llvm::map_to_vector(values.getTypes(), [](Type type) { return cast<RankedTensorType>(type); });
     };
-    work += rates.atFullRate(dist::workOf(&op, types(op.getOperands()), types(op.getResults())));
+    work += rates.atFullRate(analysis::workOf(&op, types(op.getOperands()), types(op.getResults())));
   }
   return rates.callPs(work, totalByteSize(fusion.getInputs().getTypes()) + totalByteSize(fusion.getOutputs().getTypes()));
 }
 
 } // namespace
 
-CostedProgram::CostedProgram(Block &block, const dist::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
+CostedProgram::CostedProgram(Block &block, const analysis::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
   for (Operation &op : block) {
     if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op)) {
       numbers[&op] = instructions.size();
@@ -47,7 +47,7 @@ CostedProgram::CostedProgram(Block &block, const dist::DeviceRates &rates, int64
   for (auto write : block.getOps<nn::WriteOp>()) {
     keepReadsAhead(write, block);
   }
-  for (dist::CostedOp &op : ops) {
+  for (analysis::CostedOp &op : ops) {
     llvm::sort(op.needs);
     op.needs.erase(llvm::unique(op.needs), op.needs.end());
   }
@@ -75,8 +75,8 @@ static uint64_t temporaryBytes(ValueRange values) {
   return bytes;
 }
 
-dist::CostedOp CostedProgram::estimate(Operation &op, const dist::DeviceRates &rates) {
-  dist::CostedOp estimated;
+analysis::CostedOp CostedProgram::estimate(Operation &op, const analysis::DeviceRates &rates) {
+  analysis::CostedOp estimated;
   for (Value operand : op.getOperands()) {
     estimated.holdsOperand |= numbers.contains(getStorageRoot(operand).getDefiningOp()) && !isKept(operand);
     addNeeds(operand, estimated.needs);
@@ -84,8 +84,8 @@ dist::CostedOp CostedProgram::estimate(Operation &op, const dist::DeviceRates &r
   if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
     estimated.timePs = computePs(fusion, rates);
   } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
-    estimated.runsBeside = dist::movesBeside(collective);
-    estimated.timePs = dist::collectiveTimePs(collective) + (estimated.runsBeside ? handOverPs : 0);
+    estimated.runsBeside = analysis::movesBeside(collective);
+    estimated.timePs = analysis::collectiveTimePs(collective) + (estimated.runsBeside ? handOverPs : 0);
     estimated.bytes = temporaryBytes(op.getResults()) + (estimated.holdsOperand ? temporaryBytes(op.getOperands()) : 0);
   } else {
     estimated.timePs = rates.callPs({}, 2 * totalByteSize(op.getResultTypes()));

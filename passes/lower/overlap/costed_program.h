@@ -19,7 +19,7 @@ namespace ashlar::lower {
 class CostedProgram {
 public:
   // `handOverPs`: the target's (dialects/exec/target_traits.h); none of it counts as hidden.
-  CostedProgram(mlir::Block &block, const dist::DeviceRates &rates, int64_t handOverPs);
+  CostedProgram(mlir::Block &block, const analysis::DeviceRates &rates, int64_t handOverPs);
 
   // Returns the time of the program when it runs one op after the other.
   int64_t alonePs() const;
@@ -27,12 +27,12 @@ public:
   // Returns the time of an op without overlap.
   int64_t alonePs(unsigned number) const { return ops[number].timePs - (ops[number].runsBeside ? handOverPs : 0); }
 
-  std::vector<dist::CostedOp> ops;
+  std::vector<analysis::CostedOp> ops;
   std::vector<mlir::Operation *> instructions;
   int64_t handOverPs;
 
 private:
-  dist::CostedOp estimate(mlir::Operation &op, const dist::DeviceRates &rates);
+  analysis::CostedOp estimate(mlir::Operation &op, const analysis::DeviceRates &rates);
   void addNeeds(mlir::Value value, llvm::SmallVectorImpl<unsigned> &needs) const;
   void keepReadsAhead(nn::WriteOp write, mlir::Block &block);
   llvm::ArrayRef<nn::ReadOp> readsOf(nn::WriteOp write, mlir::Block &block);

@@ -26,7 +26,7 @@ namespace {
 // The device that is done last. State: its time, that of the channel, and when what the channel carries is done.
 class ProgramSimulator {
 public:
-  ProgramSimulator(Block &block, const dist::DeviceRates &rates) : owners(block), rates(rates) {}
+  ProgramSimulator(Block &block, const analysis::DeviceRates &rates) : owners(block), rates(rates) {}
 
   int64_t simulate(Block &block, const CostedProgram &program) {
     llvm::DenseSet<Operation *> computed(program.instructions.begin(), program.instructions.end());
@@ -83,7 +83,7 @@ private:
   }
 
   dist::Owners owners;
-  const dist::DeviceRates &rates;
+  const analysis::DeviceRates &rates;
   int64_t now = 0, channel = 0;
   DenseMap<int64_t, int64_t> alone; // since the devices met: the time of ops that only one of them runs, by its number
   DenseMap<Operation *, int64_t> arrival;
@@ -98,7 +98,7 @@ struct EstimateProgramsPass : public impl::EstimateProgramsPassBase<EstimateProg
       return; // rates that nobody gave make no prediction
     }
     constexpr int64_t kPsPerNs = 1000;
-    dist::DeviceRates rates = dist::findDeviceRates(module);
+    analysis::DeviceRates rates = analysis::findDeviceRates(module);
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
         Block &block = function.getBody().front();

@@ -26,7 +26,7 @@ namespace {
 // Brings a block into the order of a schedule.
 class Rewriter {
 public:
-  Rewriter(Block &block, const CostedProgram &program, const dist::OverlapSchedule &schedule)
+  Rewriter(Block &block, const CostedProgram &program, const analysis::OverlapSchedule &schedule)
       : block(block), program(program), schedule(schedule) {}
 
   void run() {
@@ -36,14 +36,14 @@ public:
     }
     for (auto [place, event] : llvm::enumerate(schedule.events)) {
       Operation *op = program.instructions[event.op];
-      if (event.kind == dist::ScheduledEvent::Wait) {
+      if (event.kind == analysis::ScheduledEvent::Wait) {
         if (split.contains(op)) {
           await(op);
         }
         continue;
       }
-      if (event.kind == dist::ScheduledEvent::Start &&
-          !(schedule.events[place + 1] == dist::ScheduledEvent{dist::ScheduledEvent::Wait, event.op})) {
+      if (event.kind == analysis::ScheduledEvent::Start &&
+          !(schedule.events[place + 1] == analysis::ScheduledEvent{analysis::ScheduledEvent::Wait, event.op})) {
         split.insert(op);
         annotate(op, event.op);
       }
@@ -80,7 +80,7 @@ private:
 
   Block &block;
   const CostedProgram &program;
-  const dist::OverlapSchedule &schedule;
+  const analysis::OverlapSchedule &schedule;
   DenseSet<Operation *> placed, split;
 };
 
@@ -92,7 +92,7 @@ struct OverlapCollectivesPass : public impl::OverlapCollectivesPassBase<OverlapC
     if (!dist::findMesh(module)) {
       return;
     }
-    dist::DeviceRates rates = dist::findDeviceRates(module);
+    analysis::DeviceRates rates = analysis::findDeviceRates(module);
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
         overlap(function.getBody().front(), rates);
@@ -101,9 +101,9 @@ struct OverlapCollectivesPass : public impl::OverlapCollectivesPassBase<OverlapC
   }
 
 private:
-  void overlap(Block &block, const dist::DeviceRates &rates) {
+  void overlap(Block &block, const analysis::DeviceRates &rates) {
     CostedProgram program(block, rates, exec::traitsOf(target).handOverPs);
-    dist::OverlapSchedule schedule = dist::scheduleOverlap(program.ops);
+    analysis::OverlapSchedule schedule = analysis::scheduleOverlap(program.ops);
     if (schedule.timePs < program.alonePs()) {
       Rewriter(block, program, schedule).run();
     }

@@ -103,9 +103,9 @@ TEST_CASE("calibration: rates by size and links by kind, as a job reads them", "
   CHECK((read.device.products[0].from == 4 && read.device.products[0].flopsPerUs == 50000)); // 2000 operations in 40 ns
   CHECK((read.device.products[0].narrowFlopsPerUs == 25000 && read.device.products[1].from == 512));
   CHECK((read.device.convolutions[0].flopsPerUs == 6000 && read.device.convolutions[0].narrowFlopsPerUs == 6000)); // as f32
-  CHECK((read.intraHost.of(CollectiveKind::Permute) == dist::MessageCost{1000, 2000}));
-  CHECK((read.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{2000, 1000}));
-  CHECK((read.intraHost.of(CollectiveKind::Halo) == dist::MessageCost{1000, 2000})); // not measured: as a permute
+  CHECK((read.intraHost.of(CollectiveKind::Permute) == analysis::MessageCost{1000, 2000}));
+  CHECK((read.intraHost.of(CollectiveKind::AllReduce) == analysis::MessageCost{2000, 1000}));
+  CHECK((read.intraHost.of(CollectiveKind::Halo) == analysis::MessageCost{1000, 2000})); // not measured: as a permute
   CHECK_FALSE(job->machine().has_inter_host());
   CHECK(text.find("4 ranks at once") != std::string::npos);
   CHECK(text.find("ALL_REDUCE latency_us: 2 bandwidth_gb_per_s: 1 }  # 4 times, half of them within 0 % of this") != std::string::npos);

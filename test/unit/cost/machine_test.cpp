@@ -18,7 +18,7 @@ std::string classes(int64_t ranksPerHost, llvm::ArrayRef<int64_t> sizes, llvm::A
   mlir::MLIRContext context;
   context.loadDialect<dist::DistDialect>();
   std::string text;
-  for (const dist::Link &link : dist::hostLinks(cost::hostsOf(&context, machine, perProcess), sizes, ids)) {
+  for (const analysis::Link &link : analysis::hostLinks(cost::hostsOf(&context, machine, perProcess), sizes, ids)) {
     text += link.latencyNs == 1 ? 'h' : 'n';
   }
   return text;
@@ -57,7 +57,7 @@ TEST_CASE("cost: a group goes by as many adapters of a host as it has ranks ther
   context.loadDialect<dist::DistDialect>();
   auto rates = [&](llvm::ArrayRef<int64_t> sizes, CollectiveKind kind, llvm::ArrayRef<int64_t> ids = {}, int64_t devicesPerRank = 1) {
     std::vector<int64_t> found;
-    for (const dist::Link &link : dist::hostLinks(cost::hostsOf(&context, machine, devicesPerRank), sizes, ids)) {
+    for (const analysis::Link &link : analysis::hostLinks(cost::hostsOf(&context, machine, devicesPerRank), sizes, ids)) {
       found.push_back(link.of(kind).bytesPerUs);
     }
     return found;
@@ -140,9 +140,9 @@ TEST_CASE("cost: launches, rates by shape and kinds of collectives of a job", "[
   CHECK((machine.device.products[0].flopsPerUs == 2500 && machine.device.products[0].narrowFlopsPerUs == 2500));
   CHECK((machine.device.products[1].from == 32 && machine.device.products[1].flopsPerUs == 90000));
   CHECK(machine.device.products[1].narrowFlopsPerUs == 70000);
-  CHECK((machine.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{3000, 8000}));
-  CHECK((machine.intraHost.of(CollectiveKind::AllGather) == dist::MessageCost{3000, 2000})); // what is left out is that of the class
-  CHECK((machine.intraHost.of(CollectiveKind::Halo) == dist::MessageCost{1000, 8000}));
+  CHECK((machine.intraHost.of(CollectiveKind::AllReduce) == analysis::MessageCost{3000, 8000}));
+  CHECK((machine.intraHost.of(CollectiveKind::AllGather) == analysis::MessageCost{3000, 2000})); // what is left out is that of the class
+  CHECK((machine.intraHost.of(CollectiveKind::Halo) == analysis::MessageCost{1000, 8000}));
   CHECK(machine.interHost == plain.interHost);
   // Every kind that a job can name is another one here.
   host.clear_collectives();
@@ -152,14 +152,14 @@ TEST_CASE("cost: launches, rates by shape and kinds of collectives of a job", "[
     job::Machine::CollectiveRate &rate = *one.mutable_machine()->mutable_intra_host()->add_collectives();
     rate.set_kind(static_cast<job::Machine::CollectiveRate::Kind>(kind));
     rate.set_latency_us(77);
-    for (CollectiveKind each : dist::kSendingKinds) {
+    for (CollectiveKind each : analysis::kSendingKinds) {
       if (cost::machineOf(one).intraHost.of(each).latencyNs == 77000) {
         kinds.insert(each);
         CHECK(llvm::StringRef(job::Machine::CollectiveRate::Kind_Name(rate.kind())).lower() == stringifyCollectiveKind(each));
       }
     }
   }
-  CHECK(kinds.size() == std::size(dist::kSendingKinds));
+  CHECK(kinds.size() == std::size(analysis::kSendingKinds));
 }
 
 // From the sources that machine.cpp names: TFLOP/s, GB/s.
@@ -172,18 +172,18 @@ TEST_CASE("cost: presets of GPU clusters", "[cost]") {
   CHECK(a100.interHost.bytesPerUs == 24'000);
   CHECK(h100.device.flopsPerUs == 67'000'000);
   CHECK(h100.device.launchNs == 2000);
-  CHECK((h100.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{6000, 361'000}));
-  CHECK((h100.interHost.of(CollectiveKind::AllGather) == dist::MessageCost{11000, 48'000}));
+  CHECK((h100.intraHost.of(CollectiveKind::AllReduce) == analysis::MessageCost{6000, 361'000}));
+  CHECK((h100.interHost.of(CollectiveKind::AllGather) == analysis::MessageCost{11000, 48'000}));
   CHECK(h100.device.bytesPerUs == 3'000'000);
   CHECK(h200.device.bytesPerUs == 4'300'000);
   CHECK(h200.device.narrowFlopsPerUs == 798'000'000);
-  CHECK((h200.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{6900, 444'000}));
+  CHECK((h200.intraHost.of(CollectiveKind::AllReduce) == analysis::MessageCost{6900, 444'000}));
   CHECK(h200.intraHost.of(CollectiveKind::AllGather) == h100.intraHost.of(CollectiveKind::AllGather));
 }
 
 TEST_CASE("cost: on a GPU larger products are no slower, and none is faster than large ones", "[cost]") {
   for (job::Machine::Preset each : {job::Machine::A100, job::Machine::H100, job::Machine::H200}) {
-    const dist::DeviceRates device = preset(each).device;
+    const analysis::DeviceRates device = preset(each).device;
     REQUIRE(!device.products.empty());
     CHECK(device.products.front().from == 1);
     CHECK(device.products.back().narrowFlopsPerUs == device.narrowFlopsPerUs);
@@ -213,8 +213,8 @@ TEST_CASE("cost: what a job says takes the place of a preset's tables and kinds"
   CHECK(own.device.narrowFlopsPerUs == 400'000'000);
   CHECK(own.device.products.front().narrowFlopsPerUs == 400'000'000);
   CHECK(own.device.products.front().flopsPerUs == h200.device.products.front().flopsPerUs);
-  CHECK((own.intraHost.of(CollectiveKind::AllReduce) == dist::MessageCost{6900, 100'000}));
-  CHECK((own.intraHost.of(CollectiveKind::AllGather) == dist::MessageCost{1000, 100'000}));
+  CHECK((own.intraHost.of(CollectiveKind::AllReduce) == analysis::MessageCost{6900, 100'000}));
+  CHECK((own.intraHost.of(CollectiveKind::AllGather) == analysis::MessageCost{1000, 100'000}));
   CHECK(own.interHost == h200.interHost);
   given.mutable_device()->add_products()->set_gflop_per_s(5);
   CHECK(cost::machineOf(job, exec::Target::Cuda).device.products.size() == 1);

@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-using ashlar::driver::parseByteCount;
+using ashlar::command::parseByteCount;
 
 TEST_CASE("byte count: powers of 1000 and of 1024", "[driver]") {
   CHECK(llvm::cantFail(parseByteCount("512B")) == 512);

@@ -21,7 +21,7 @@ template <typename BytesOf> Fitted fit(int64_t limit, BytesOf bytesOf, uint64_t 
   pipelines::Variant variant;
   variant.search.emplace();
   Fitted fitted;
-  fitted.succeeded = mlir::succeeded(driver::fitSearch(variant, limit, [&]() -> mlir::FailureOr<uint64_t> {
+  fitted.succeeded = mlir::succeeded(planning::fitSearch(variant, limit, [&]() -> mlir::FailureOr<uint64_t> {
     const bool isBatch = variant.search->prefersBatch;
     fitted.limits.push_back(isBatch ? -1 : variant.search->memoryLimit);
     const std::optional<uint64_t> bytes = isBatch ? std::optional(batchBytes) : bytesOf(variant.search->memoryLimit);
@@ -57,7 +57,7 @@ TEST_CASE("fit search: data parallelism is taken where what is searched does not
 
 TEST_CASE("fit search: what is computed again leaves the search without a limit", "[fit_search]") {
   job::Job job;
-  CHECK(driver::searchLimit(job, 80) == 80);
+  CHECK(planning::searchLimit(job, 80) == 80);
   job.set_recompute(job::Recompute::AUTO);
-  CHECK(driver::searchLimit(job, 80) == 0);
+  CHECK(planning::searchLimit(job, 80) == 0);
 }

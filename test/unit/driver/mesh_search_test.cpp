@@ -16,9 +16,9 @@ std::vector<std::string> namesOf(const std::string &text) {
   llvm::Expected<job::Job> job = job::parseJobText("mode: AUTO global_batch: 16 " + text, "job");
   REQUIRE(static_cast<bool>(job));
   std::vector<std::string> names;
-  for (const job::Job &each : driver::listMeshJobs(*job)) {
+  for (const job::Job &each : planning::listMeshJobs(*job)) {
     CHECK_FALSE(each.mesh().has_devices());
-    names.push_back(driver::meshName(driver::makeRow(each)));
+    names.push_back(planning::meshName(planning::makeRow(each)));
   }
   return names;
 }

@@ -36,8 +36,8 @@ OwningOpRef<ModuleOp> makeModel() {
   return module;
 }
 
-driver::PlannedMesh meshOf(const std::string &name, std::optional<int64_t> stepPs, uint64_t bytes = 0) {
-  driver::PlannedMesh mesh;
+planning::PlannedMesh meshOf(const std::string &name, std::optional<int64_t> stepPs, uint64_t bytes = 0) {
+  planning::PlannedMesh mesh;
   mesh.axes = {{name, 2}};
   mesh.devices = 2;
   if (stepPs) {
@@ -61,7 +61,7 @@ TEST_CASE("forecast: time and memory of a small model", "[forecast]") {
   PassManager passes(&context());
   pipelines::addLayoutPasses(passes, variant, job::Job());
   REQUIRE(succeeded(passes.run(*module)));
-  FailureOr<driver::Forecast> found = driver::forecast(*module, variant, job::Job());
+  FailureOr<planning::Forecast> found = planning::forecast(*module, variant, job::Job());
   REQUIRE(succeeded(found));
   CHECK(found->computePs == 576 * 1000);
   CHECK(found->sendPs == 264 * 1000);
@@ -85,36 +85,36 @@ TEST_CASE("forecast: time and memory of a small model", "[forecast]") {
 
 TEST_CASE("plan: meshes of a number of devices", "[plan]") {
   using Sizes = std::vector<std::vector<int64_t>>;
-  CHECK(driver::factorise(8, 2) == Sizes{{8, 1}, {4, 2}, {2, 4}, {1, 8}});
-  CHECK(driver::factorise(6, 1) == Sizes{{6}});
-  CHECK(driver::factorise(1, 2) == Sizes{{1, 1}});
-  CHECK(driver::factorise(1, 0) == Sizes{{}});
-  CHECK(driver::factorise(2, 0).empty());
-  Sizes three = driver::factorise(12, 3); // 2^2 3: 6 ways for the twos, 3 for the three
+  CHECK(planning::factorise(8, 2) == Sizes{{8, 1}, {4, 2}, {2, 4}, {1, 8}});
+  CHECK(planning::factorise(6, 1) == Sizes{{6}});
+  CHECK(planning::factorise(1, 2) == Sizes{{1, 1}});
+  CHECK(planning::factorise(1, 0) == Sizes{{}});
+  CHECK(planning::factorise(2, 0).empty());
+  Sizes three = planning::factorise(12, 3); // 2^2 3: 6 ways for the twos, 3 for the three
   CHECK(three.size() == 18);
   CHECK(llvm::all_of(three, [](const std::vector<int64_t> &sizes) { return sizes[0] * sizes[1] * sizes[2] == 12; }));
 }
 
 TEST_CASE("plan: what fits comes first, the fastest first of all", "[plan]") {
-  driver::PlanTable table{"model",
-                          "cpu",
-                          1000,
-                          {meshOf("refused", std::nullopt), meshOf("large", 1000, 1001), meshOf("slow", 3000, 1000),
-                           meshOf("fast", 2000, 999), meshOf("tie", 2000, 10)}};
+  planning::PlanTable table{"model",
+                            "cpu",
+                            1000,
+                            {meshOf("refused", std::nullopt), meshOf("large", 1000, 1001), meshOf("slow", 3000, 1000),
+                             meshOf("fast", 2000, 999), meshOf("tie", 2000, 10)}};
   table.sort();
   std::vector<std::string> order;
-  for (const driver::PlannedMesh &mesh : table.meshes) {
+  for (const planning::PlannedMesh &mesh : table.meshes) {
     order.push_back(mesh.axes.front().name);
   }
   CHECK(order == std::vector<std::string>{"fast", "tie", "slow", "large", "refused"});
-  std::string text = driver::planTableText(table);
+  std::string text = planning::planTableText(table);
   CHECK(text.find("3 of 5 fit a device of 1.0 KB") != std::string::npos);
   CHECK(text.find("above 1.000 KB") != std::string::npos);
   CHECK(text.find("750 B temporaries") != std::string::npos);
   CHECK(text.find("bubble") == std::string::npos);
   table.meshes.front().forecast->bubble = 0.25;
-  CHECK(driver::planTableText(table).find("25.0 %") != std::string::npos);
-  CHECK(driver::planTableJson(table).find("\"refusal\": \"no axis\"") != std::string::npos);
+  CHECK(planning::planTableText(table).find("25.0 %") != std::string::npos);
+  CHECK(planning::planTableJson(table).find("\"refusal\": \"no axis\"") != std::string::npos);
 }
 
 } // namespace ashlar::test

@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-using namespace ashlar::driver;
+using namespace ashlar::planning;
 
 namespace {
 

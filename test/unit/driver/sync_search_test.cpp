@@ -11,7 +11,7 @@
 #include <catch2/catch.hpp>
 
 using namespace ashlar;
-using namespace ashlar::driver;
+using namespace ashlar::planning;
 
 namespace {
 

@@ -157,7 +157,7 @@ TEST_CASE("cut axes: all redistributions together take less time", "[cut_axes]")
     OwningOpRef<ModuleOp> module = moving(mesh, type, ends);
     FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*module, mesh);
     REQUIRE(succeeded(problem));
-    dist::Planner planner(mesh);
+    analysis::Planner planner(mesh);
     FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
     REQUIRE(succeeded(assignment));
     std::optional<layout::MeshRefinement> cuts = layout::findCuts(*problem, *assignment, planner);
@@ -166,7 +166,7 @@ TEST_CASE("cut axes: all redistributions together take less time", "[cut_axes]")
       continue;
     }
     ++cut;
-    dist::Planner finer(cuts->refinedMesh());
+    analysis::Planner finer(cuts->refinedMesh());
     int64_t before = 0, after = 0;
     for (const auto &[from, to] : ends) {
       before += planner.plan(type, from, to).timePs;

@@ -240,7 +240,7 @@ TEST_CASE("hybrid: what is computed on parts is what the whole gives", "[hybrid]
 }
 
 TEST_CASE("hybrid: the step between two layouts is the one that was applied", "[hybrid]") {
-  using dist::Step;
+  using analysis::Step;
   auto layoutOf = [](StringRef text) {
     return cast<dist::LayoutAttr>(parseAttribute(("#dist.layout<" + text + ">").str(), &context())).getLayout();
   };
@@ -266,9 +266,9 @@ TEST_CASE("hybrid: the step between two layouts is the one that was applied", "[
       {R"([{"x"}, {}])", step(CollectiveKind::Slice, {"y"}, 1)},
   };
   for (const auto &[text, applied] : cases) {
-    dist::Layout from = layoutOf(text), to = dist::applyStep(from, applied);
+    dist::Layout from = layoutOf(text), to = analysis::applyStep(from, applied);
     CAPTURE(from.toString(), to.toString());
-    std::optional<Step> found = dist::findSingleStep(from, to);
+    std::optional<Step> found = analysis::findSingleStep(from, to);
     REQUIRE(found);
     CHECK(found->kind == applied.kind);
     CHECK(found->axes == applied.axes);
@@ -276,9 +276,9 @@ TEST_CASE("hybrid: the step between two layouts is the one that was applied", "[
     CHECK(found->concatDim == applied.concatDim);
   }
   // Two steps, or none.
-  CHECK_FALSE(dist::findSingleStep(layoutOf(R"([{"x"}, {"y"}])"), layoutOf("[{}, {}]")));
-  CHECK_FALSE(dist::findSingleStep(layoutOf(R"([{"x"}, {"y"}])"), layoutOf(R"([{"y"}, {"x"}])")));
-  CHECK_FALSE(dist::findSingleStep(layoutOf(R"([{"x"}, {}])"), layoutOf(R"([{"x"}, {}])")));
+  CHECK_FALSE(analysis::findSingleStep(layoutOf(R"([{"x"}, {"y"}])"), layoutOf("[{}, {}]")));
+  CHECK_FALSE(analysis::findSingleStep(layoutOf(R"([{"x"}, {"y"}])"), layoutOf(R"([{"y"}, {"x"}])")));
+  CHECK_FALSE(analysis::findSingleStep(layoutOf(R"([{"x"}, {}])"), layoutOf(R"([{"x"}, {}])")));
 }
 
 } // namespace ashlar::test

@@ -103,39 +103,39 @@ TEST_CASE("collective: bytes one rank sends by ring and pairwise algorithms", "[
 }
 
 TEST_CASE("collective: time is that of the messages and that of the bytes", "[collective]") {
-  dist::Link link{/*latencyNs=*/200, /*bytesPerUs=*/3000};
-  CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, 1000, 4, link) == 4 * 200'000 + 500'000);
-  CHECK(dist::collectiveTimePs(CollectiveKind::ReduceScatter, 1000, 4, link) == 2 * 200'000 + 250'000);
-  CHECK(dist::collectiveTimePs(CollectiveKind::AllGather, 1000, 4, link) == 2 * 200'000 + 1'000'000);
-  CHECK(dist::collectiveTimePs(CollectiveKind::AllToAll, 1000, 4, link) == 3 * 200'000 + 250'000);
-  CHECK(dist::collectiveTimePs(CollectiveKind::Permute, 1000, 4, link) == 200'000 + 333'334);
-  CHECK(dist::collectiveMessages(CollectiveKind::AllGather, 5) == 3);
+  analysis::Link link{/*latencyNs=*/200, /*bytesPerUs=*/3000};
+  CHECK(analysis::collectiveTimePs(CollectiveKind::AllReduce, 1000, 4, link) == 4 * 200'000 + 500'000);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::ReduceScatter, 1000, 4, link) == 2 * 200'000 + 250'000);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::AllGather, 1000, 4, link) == 2 * 200'000 + 1'000'000);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::AllToAll, 1000, 4, link) == 3 * 200'000 + 250'000);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::Permute, 1000, 4, link) == 200'000 + 333'334);
+  CHECK(analysis::collectiveMessages(CollectiveKind::AllGather, 5) == 3);
   // Without costs a byte takes a nanosecond. 8 PB overflow nothing: they take as long as can be said.
-  CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, 1000, 4, dist::Link()) == 1500'000);
-  CHECK(dist::collectiveTimePs(CollectiveKind::Permute, int64_t(8) << 40, 2, dist::Link()) == (int64_t(8) << 40) * 1000);
-  CHECK(dist::collectiveTimePs(CollectiveKind::AllReduce, int64_t(8) << 50, 64, dist::Link()) == INT64_MAX / 1024);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::AllReduce, 1000, 4, analysis::Link()) == 1500'000);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::Permute, int64_t(8) << 40, 2, analysis::Link()) == (int64_t(8) << 40) * 1000);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::AllReduce, int64_t(8) << 50, 64, analysis::Link()) == INT64_MAX / 1024);
 }
 
 // By hand: 3000 bytes a microsecond and 200 ns a message, but for all-gathers 100 bytes and 5000 ns.
 TEST_CASE("collective: a kind with a cost of its own takes that, and others what the link says", "[collective]") {
-  dist::Link link{/*latencyNs=*/200, /*bytesPerUs=*/3000};
+  analysis::Link link{/*latencyNs=*/200, /*bytesPerUs=*/3000};
   link.set(CollectiveKind::AllGather, {/*latencyNs=*/5000, /*bytesPerUs=*/100});
-  CHECK(dist::collectiveTimePs(CollectiveKind::AllGather, 1000, 4, link) == 2 * 5'000'000 + 30'000'000);
-  CHECK(dist::collectiveTimePs(CollectiveKind::ReduceScatter, 1000, 4, link) == 2 * 200'000 + 250'000);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::AllGather, 1000, 4, link) == 2 * 5'000'000 + 30'000'000);
+  CHECK(analysis::collectiveTimePs(CollectiveKind::ReduceScatter, 1000, 4, link) == 2 * 200'000 + 250'000);
   // 19 times what is sent in the time of the messages: 2 * 5000 ns, 1000 bytes; an all-gather sends 3/4 of the whole.
-  CHECK(dist::bucketBytes(CollectiveKind::AllGather, 4, link) == 19 * 1000 * 4 / 3);
-  CHECK((link.fastest() == dist::MessageCost{200, 3000}));
+  CHECK(analysis::bucketBytes(CollectiveKind::AllGather, 4, link) == 19 * 1000 * 4 / 3);
+  CHECK((link.fastest() == analysis::MessageCost{200, 3000}));
 
   // A group over two axes takes the worse of both for each kind; a link without a cost of its own has that of all kinds.
-  dist::Link other{/*latencyNs=*/900, /*bytesPerUs=*/2000};
+  analysis::Link other{/*latencyNs=*/900, /*bytesPerUs=*/2000};
   other.set(CollectiveKind::Permute, {/*latencyNs=*/10, /*bytesPerUs=*/50});
-  dist::Link both = link.worse(other);
-  CHECK((both.of(CollectiveKind::AllReduce) == dist::MessageCost{900, 2000}));
-  CHECK((both.of(CollectiveKind::AllGather) == dist::MessageCost{5000, 100}));
-  CHECK((both.of(CollectiveKind::Permute) == dist::MessageCost{200, 50}));
+  analysis::Link both = link.worse(other);
+  CHECK((both.of(CollectiveKind::AllReduce) == analysis::MessageCost{900, 2000}));
+  CHECK((both.of(CollectiveKind::AllGather) == analysis::MessageCost{5000, 100}));
+  CHECK((both.of(CollectiveKind::Permute) == analysis::MessageCost{200, 50}));
 
   // Faster is what is slower for no kind.
-  dist::Link plain{/*latencyNs=*/200, /*bytesPerUs=*/3000}, same = plain;
+  analysis::Link plain{/*latencyNs=*/200, /*bytesPerUs=*/3000}, same = plain;
   same.set(CollectiveKind::AllGather, {200, 3000});
   CHECK((plain == same && !(plain == link)));
   CHECK((plain.isFasterThan(link) && !link.isFasterThan(plain) && !plain.isFasterThan(same)));
@@ -144,16 +144,16 @@ TEST_CASE("collective: a kind with a cost of its own takes that, and others what
   // On the mesh and back, with those that move beside computing.
   other.movesBeside = true;
   dist::MeshAttr mesh = meshOf(context(), {{"a", 2}, {"b", 2}});
-  dist::CostsAttr costs = dist::costsOf(&context(), {link, other});
-  SmallVector<dist::Link> read = dist::axisLinks(mesh, costs);
+  dist::CostsAttr costs = analysis::costsOf(&context(), {link, other});
+  SmallVector<analysis::Link> read = analysis::axisLinks(mesh, costs);
   CHECK((read[0] == link && read[1] == other && !read[0].movesBeside && read[1].movesBeside));
   CHECK(costs.getKinds().size() == 2);
 }
 
 // By hand, at 100 operations a nanosecond and 10 bytes.
 TEST_CASE("rates: a library call is as fast as calls of its class", "[rates]") {
-  dist::DeviceRates rates{/*flopsPerUs=*/100000, /*narrowFlopsPerUs=*/200000, /*bytesPerUs=*/10000, /*launchNs=*/30};
-  const dist::Work large{1000000, 0, RateClass{RateClass::Product, 64}}, small{1000000, 0, RateClass{RateClass::Product, 15}};
+  analysis::DeviceRates rates{/*flopsPerUs=*/100000, /*narrowFlopsPerUs=*/200000, /*bytesPerUs=*/10000, /*launchNs=*/30};
+  const analysis::Work large{1000000, 0, RateClass{RateClass::Product, 64}}, small{1000000, 0, RateClass{RateClass::Product, 15}};
   CHECK(rates.timePs(small, 0) == 10'000'000); // without a table all are as fast
   rates.products = {{4, 10000, 20000}, {16, 50000, 50000}, {64, 100000, 200000}};
   rates.convolutions = {{1, 1000, 1000}};
@@ -167,13 +167,13 @@ TEST_CASE("rates: a library call is as fast as calls of its class", "[rates]") {
   CHECK(rates.timePs(small, 2'000'000) == 200'000'000); // memory takes longer
   CHECK(rates.callPs(small, 2'000'000) == 200'030'000);
   CHECK(rates.callPs({}, 0) == 0); // nothing to do
-  dist::Work full = rates.atFullRate(small);
+  analysis::Work full = rates.atFullRate(small);
   CHECK((full.flops == 10000000 && full.narrowFlops == 0 && !full.rateClass));
   CHECK(rates.atFullRate({INT64_MAX / 2, 0, RateClass{RateClass::Product, 4}}).flops == INT64_MAX);
 
   OwningOpRef<ModuleOp> module = parse("module {}");
-  (*module)->setAttr(dist::kDeviceAttr, dist::deviceOf(&context(), rates));
-  dist::DeviceRates read = dist::findDeviceRates(*module);
+  (*module)->setAttr(dist::kDeviceAttr, analysis::deviceOf(&context(), rates));
+  analysis::DeviceRates read = analysis::findDeviceRates(*module);
   CHECK((read.flopsPerUs == 100000 && read.narrowFlopsPerUs == 200000 && read.bytesPerUs == 10000 && read.launchNs == 30));
   CHECK((read.products.size() == 3 && read.products[1].from == 16 && read.products[1].flopsPerUs == 50000));
   CHECK((read.products[0].narrowFlopsPerUs == 20000 && read.convolutions.size() == 1 && read.convolutions[0].flopsPerUs == 1000));
@@ -212,7 +212,7 @@ TEST_CASE("rates: the class of a product or convolution is that of the types it 
     CHECK(sizeOf(op.getLhs().getType(), op.getRhs().getType(), op.getType()) == 32); // rows; the batch of 3 is no size
     CHECK(sizeOf(type({3, 32, 6}), type({3, 64, 6}), type({3, 32, 64})) == 6);       // the inner size, split 8 times
     CHECK(sizeOf(type({1, 32, 48}), type({1, 8, 48}), type({1, 32, 8})) == 8);       // columns
-    CHECK(dist::workOf(op, {type({3, 32, 6}), type({3, 64, 6})}, {type({3, 32, 64})}).rateClass->size == 6);
+    CHECK(analysis::workOf(op, {type({3, 32, 6}), type({3, 64, 6})}, {type({3, 32, 64})}).rateClass->size == 6);
   });
 }
 
@@ -285,7 +285,7 @@ TEST_CASE("collective: an op goes by the worst link of its axes", "[collective]"
     }
   )");
   SmallVector<int64_t> times;
-  module->walk([&](dist::CollectiveOpInterface op) { times.push_back(dist::collectiveTimePs(op)); });
+  module->walk([&](dist::CollectiveOpInterface op) { times.push_back(analysis::collectiveTimePs(op)); });
   CHECK(times == SmallVector<int64_t>{5000'000 + 1000'000, 200'000 + 1000'000});
 }
 

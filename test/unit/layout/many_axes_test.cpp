@@ -20,9 +20,9 @@ namespace ashlar::test {
 
 namespace {
 
+using analysis::Link;
+using analysis::RedistributionSearch;
 using dist::Layout;
-using dist::Link;
-using dist::RedistributionSearch;
 
 // A mesh, its links, a tensor, and the ends of a redistribution.
 struct Problem {
@@ -99,25 +99,25 @@ Problem drawProblem(std::mt19937_64 &random, size_t axes, bool isUneven = false)
   return problem;
 }
 
-dist::Plan search(const dist::NumberedProblem &problem, RedistributionSearch::Effort effort) {
+analysis::Plan search(const analysis::NumberedProblem &problem, RedistributionSearch::Effort effort) {
   auto steps = RedistributionSearch(problem.get(), effort).run();
   REQUIRE(steps);
   return problem.name(*steps);
 }
 
 // Returns whether `plan` may have been missed by a search that found `best` looking at every way: it needs more memory, or more time.
-bool isNoBetter(const dist::Plan &plan, const dist::Plan &best) {
+bool isNoBetter(const analysis::Plan &plan, const analysis::Plan &best) {
   return plan.peakBytes > best.peakBytes || plan.timePs >= best.timePs;
 }
 
 dist::CostsAttr costsOf(ArrayRef<Link> links) {
-  return dist::costsOf(&context(), links);
+  return analysis::costsOf(&context(), links);
 }
 
 // Gives some kinds of collectives costs of their own: between a fifth and five times those of the link.
 void drawKinds(std::mt19937_64 &random, Link &link) {
   auto scaled = [&](int64_t number) { return std::max<int64_t>(1, number * (1 + draw(random, 25)) / 5); };
-  for (CollectiveKind kind : dist::kSendingKinds) {
+  for (CollectiveKind kind : analysis::kSendingKinds) {
     if (draw(random, 2) == 0) {
       link.set(kind, {scaled(link.latencyNs), scaled(link.bytesPerUs)});
     }
@@ -144,14 +144,14 @@ private:
 };
 
 // Checks that the steps of a plan lead to the end, and that the plan says of itself what they cost.
-void checkPlan(const Problem &problem, const dist::Plan &plan) {
+void checkPlan(const Problem &problem, const analysis::Plan &plan) {
   INFO(problem.text());
   Layout layout = problem.from;
   int64_t time = 0, peak = 0;
   auto bytes = [&] { return static_cast<int64_t>(byteSize(dist::localType(problem.mesh, problem.type, layout))); };
   peak = bytes();
-  for (const dist::Step &step : plan.steps) {
-    layout = dist::applyStep(layout, step);
+  for (const analysis::Step &step : plan.steps) {
+    layout = analysis::applyStep(layout, step);
     time += step.timePs;
     peak = std::max(peak, bytes());
   }
@@ -170,10 +170,10 @@ TEST_CASE("many axes: a focused search finds what an exhaustive one does, or lit
     for (int i = 0; i < 400; ++i) {
       Problem problem = drawProblem(random, /*axes=*/4, isUneven);
       INFO(problem.text());
-      dist::NumberedProblem numbered(problem.mesh, problem.links, problem.type, problem.from, problem.to);
-      dist::Plan exact = search(numbered, RedistributionSearch::Exhaustive), focused = search(numbered, RedistributionSearch::Focused);
+      analysis::NumberedProblem numbered(problem.mesh, problem.links, problem.type, problem.from, problem.to);
+      analysis::Plan exact = search(numbered, RedistributionSearch::Exhaustive), focused = search(numbered, RedistributionSearch::Focused);
       CHECK(isNoBetter(focused, exact));
-      CHECK(dist::leastTimePs(dist::SearchSpace(numbered.get()), numbered.get().from) <= exact.timePs);
+      CHECK(analysis::leastTimePs(analysis::SearchSpace(numbered.get()), numbered.get().from) <= exact.timePs);
       ratios.add(focused.timePs, exact.timePs);
     }
     // Seen with four seeds: at most 1.03 and 1.09, at least 0.88 and 0.85.
@@ -199,21 +199,21 @@ TEST_CASE("many axes: kinds with costs of their own", "[many_axes]") {
       link = entry->second;
     }
     INFO(problem.text());
-    dist::NumberedProblem numbered(problem.mesh, problem.links, problem.type, problem.from, problem.to);
-    dist::Plan exact = search(numbered, RedistributionSearch::Exhaustive), focused = search(numbered, RedistributionSearch::Focused);
+    analysis::NumberedProblem numbered(problem.mesh, problem.links, problem.type, problem.from, problem.to);
+    analysis::Plan exact = search(numbered, RedistributionSearch::Exhaustive), focused = search(numbered, RedistributionSearch::Focused);
     CHECK(isNoBetter(focused, exact));
-    CHECK(dist::leastTimePs(dist::SearchSpace(numbered.get()), numbered.get().from) <= exact.timePs);
+    CHECK(analysis::leastTimePs(analysis::SearchSpace(numbered.get()), numbered.get().from) <= exact.timePs);
     ratios.add(focused.timePs, exact.timePs);
-    dist::Planner planner(problem.mesh, costsOf(problem.links));
-    const dist::Plan &plan = planner.plan(problem.type, problem.from, problem.to);
+    analysis::Planner planner(problem.mesh, costsOf(problem.links));
+    const analysis::Plan &plan = planner.plan(problem.type, problem.from, problem.to);
     checkPlan(problem, plan);
     SmallVector<Link> slower = problem.links;
-    CollectiveKind kind = dist::kSendingKinds[draw(random, std::size(dist::kSendingKinds))];
+    CollectiveKind kind = analysis::kSendingKinds[draw(random, std::size(analysis::kSendingKinds))];
     for (Link &link : slower) {
-      const dist::MessageCost cost = link.of(kind);
+      const analysis::MessageCost cost = link.of(kind);
       link.set(kind, {2 * cost.latencyNs, std::max<int64_t>(1, cost.bytesPerUs / 2)});
     }
-    dist::Planner slowerPlanner(problem.mesh, costsOf(slower));
+    analysis::Planner slowerPlanner(problem.mesh, costsOf(slower));
     CHECK(slowerPlanner.plan(problem.type, problem.from, problem.to).timePs >= plan.timePs);
   }
   INFO("worst " << ratios.worst << ", mean " << ratios.mean() << ", equal " << ratios.shareOfEqual());
@@ -228,7 +228,7 @@ TEST_CASE("many axes: one collective over two axes takes no longer than two", "[
     drawKinds(random, link);
     const int64_t a = 2 + draw(random, 9), b = 2 + draw(random, 9), piece = 1 + draw(random, 1 << 20), bytes = piece * a * b;
     CAPTURE(a, b, bytes, link.latencyNs, link.bytesPerUs);
-    auto time = [&](CollectiveKind kind, int64_t operand, int64_t size) { return dist::collectiveTimePs(kind, operand, size, link); };
+    auto time = [&](CollectiveKind kind, int64_t operand, int64_t size) { return analysis::collectiveTimePs(kind, operand, size, link); };
     CHECK(time(CollectiveKind::AllReduce, bytes, a * b) <=
           time(CollectiveKind::AllReduce, bytes, a) + time(CollectiveKind::AllReduce, bytes, b));
     CHECK(time(CollectiveKind::ReduceScatter, bytes, a * b) <=
@@ -244,17 +244,17 @@ TEST_CASE("many axes: axes side by side are one, which loses little", "[many_axe
   int64_t count = 0;
   while (count < 40) {
     Problem problem = drawProblem(random, /*axes=*/5);
-    dist::NumberedProblem joined(problem.mesh, problem.links, problem.type, problem.from, problem.to);
-    dist::NumberedProblem whole(problem.mesh, problem.links, problem.type, problem.from, problem.to, dist::kMostAxes);
+    analysis::NumberedProblem joined(problem.mesh, problem.links, problem.type, problem.from, problem.to);
+    analysis::NumberedProblem whole(problem.mesh, problem.links, problem.type, problem.from, problem.to, analysis::kMostAxes);
     auto isUsed = [&](StringAttr axis) { return problem.from.uses(axis) || problem.to.uses(axis); };
-    if (!llvm::all_of(problem.mesh.getAxes(), isUsed) || joined.get().axes.size() > dist::kExactAxes || problem.type.getRank() > 2) {
+    if (!llvm::all_of(problem.mesh.getAxes(), isUsed) || joined.get().axes.size() > analysis::kExactAxes || problem.type.getRank() > 2) {
       continue;
     }
     ++count;
     INFO(problem.text());
-    dist::Plan exact = search(whole, RedistributionSearch::Exhaustive);
-    dist::Planner planner(problem.mesh, costsOf(problem.links));
-    const dist::Plan &plan = planner.plan(problem.type, problem.from, problem.to);
+    analysis::Plan exact = search(whole, RedistributionSearch::Exhaustive);
+    analysis::Planner planner(problem.mesh, costsOf(problem.links));
+    const analysis::Plan &plan = planner.plan(problem.type, problem.from, problem.to);
     checkPlan(problem, plan);
     CHECK(isNoBetter(plan, exact));
     CHECK(plan.leastPs <= exact.timePs);
@@ -273,8 +273,8 @@ TEST_CASE("many axes: ten cost a bounded number of layouts, and no memory that f
   for (int i = 0; i < 200; ++i) {
     bool isUneven = i % 4 == 3;
     Problem problem = drawProblem(random, /*axes=*/10, isUneven);
-    dist::Planner planner(problem.mesh, costsOf(problem.links));
-    const dist::Plan &plan = planner.plan(problem.type, problem.from, problem.to);
+    analysis::Planner planner(problem.mesh, costsOf(problem.links));
+    const analysis::Plan &plan = planner.plan(problem.type, problem.from, problem.to);
     checkPlan(problem, plan);
     CHECK(planner.countExpanded() <= kMostCounted);
     bool isTwos = llvm::all_of(problem.mesh.getSizes(), [](int64_t size) { return size == 2; });
@@ -285,7 +285,7 @@ TEST_CASE("many axes: ten cost a bounded number of layouts, and no memory that f
       INFO(problem.text());
       CHECK(plan.peakBytes <= std::max(bytes(problem.from), bytes(problem.to)));
     }
-    std::optional<dist::Plan> other = planner.runnerUp(problem.type, problem.from, problem.to);
+    std::optional<analysis::Plan> other = planner.runnerUp(problem.type, problem.from, problem.to);
     if (other) {
       checkPlan(problem, *other);
     }
@@ -300,7 +300,7 @@ TEST_CASE("many axes: what ten axes do together costs what one does", "[many_axe
   }
   SmallVector<Link> links(10, Link{60, 23000});
   dist::MeshAttr mesh = meshOf(context(), axes), single = meshOf(context(), {{"a", 1024}});
-  dist::Planner planner(mesh, costsOf(links)), planOne(single, costsOf(links[0]));
+  analysis::Planner planner(mesh, costsOf(links)), planOne(single, costsOf(links[0]));
   auto type = RankedTensorType::get({2048, 4096}, Float32Type::get(&context()));
   Layout whole = Layout::replicated(2), rows = whole, columns = whole, terms = whole;
   rows.dims[0].append(mesh.getAxes().begin(), mesh.getAxes().end());
@@ -317,7 +317,7 @@ TEST_CASE("many axes: what ten axes do together costs what one does", "[many_axe
   const Layout *const ends[][2] = {{&terms, &whole}, {&terms, &rows}, {&rows, &whole}, {&whole, &columns}};
   for (const auto &[from, to] : ends) {
     INFO(from->toString() << " to " << to->toString());
-    const dist::Plan &plan = planner.plan(type, *from, *to);
+    const analysis::Plan &plan = planner.plan(type, *from, *to);
     checkPlan({mesh, links, type, *from, *to}, plan);
     CHECK(plan.steps.size() == 1);
     CHECK(plan.timePs == planOne.plan(type, one(*from), one(*to)).timePs);
@@ -325,7 +325,7 @@ TEST_CASE("many axes: what ten axes do together costs what one does", "[many_axe
   }
   CHECK(planner.countExpanded() <= 20);
   // One all-to-all has 1023 messages one after the other. Apart, the axes do it in steps; nothing proves that these are the best.
-  const dist::Plan &turned = planner.plan(type, rows, columns);
+  const analysis::Plan &turned = planner.plan(type, rows, columns);
   checkPlan({mesh, links, type, rows, columns}, turned);
   CHECK(turned.timePs < planOne.plan(type, one(rows), one(columns)).timePs / 2);
   CHECK(turned.leastPs < turned.timePs);

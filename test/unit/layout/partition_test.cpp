@@ -179,7 +179,7 @@ TEST_CASE("estimate: layouts that are inferred cost what they do when they are w
     OwningOpRef<ModuleOp> module = randomProgram(context(), seed, meshOf(context(), axes), /*numOps=*/12);
     OwningOpRef<ModuleOp> written = module->clone(), inferred = module->clone();
     REQUIRE(succeeded(layout::propagateLayouts(*written, /*splitVariables=*/true)));
-    dist::Planner planner(dist::findMesh(*module));
+    analysis::Planner planner(dist::findMesh(*module));
     FailureOr<layout::Estimate> estimated = layout::estimateLayouts(*written), same = layout::estimateInferred(*inferred, planner);
     REQUIRE(succeeded(estimated));
     REQUIRE(succeeded(same));

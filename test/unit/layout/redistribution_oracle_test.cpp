@@ -22,8 +22,8 @@ namespace ashlar::test {
 
 namespace {
 
+using analysis::Link;
 using dist::Layout;
-using dist::Link;
 using Axes = std::vector<int>; // by number, major to minor
 
 constexpr int64_t kElementBytes = 4;
@@ -426,7 +426,7 @@ private:
     for (int axis : edge.axes) {
       link = link.worse(links[axis]);
     }
-    return dist::collectiveTimePs(edge.kind, bytes, graph.grid.groupSize(edge.axes), link);
+    return analysis::collectiveTimePs(edge.kind, bytes, graph.grid.groupSize(edge.axes), link);
   }
 
   const StateGraph &graph;
@@ -447,7 +447,7 @@ uint32_t servingAxes(const Place &from, const Place &to, ArrayRef<Link> links) {
 
 // Compares the planner with the search for all pairs of layouts; returns how many there were.
 int64_t compareAll(const StateGraph &graph, ArrayRef<Link> links) {
-  dist::Planner planner(graph.mesh(), dist::costsOf(&context(), links));
+  analysis::Planner planner(graph.mesh(), analysis::costsOf(&context(), links));
   auto type = RankedTensorType::get(graph.shape, Float32Type::get(&context()));
   TimedGraph timed(graph, links);
   int64_t pairs = 0;
@@ -466,7 +466,7 @@ int64_t compareAll(const StateGraph &graph, ArrayRef<Link> links) {
       ++pairs;
       Limits limits{servingAxes(source, target, links), source.used | target.used, source.uneven | target.uneven,
                     std::max(source.bytes, target.bytes)};
-      const dist::Plan &plan = planner.plan(type, source.layout, target.layout);
+      const analysis::Plan &plan = planner.plan(type, source.layout, target.layout);
       int64_t expected = timesWithin(limits)[to];
       bool isCapped = expected != kUnreachable;
       if (!isCapped) {
@@ -474,8 +474,8 @@ int64_t compareAll(const StateGraph &graph, ArrayRef<Link> links) {
       }
       bool isRight = plan.timePs == expected && (!isCapped || plan.peakBytes <= limits.bytes);
       Layout layout = source.layout;
-      for (const dist::Step &step : plan.steps) {
-        layout = dist::applyStep(layout, step);
+      for (const analysis::Step &step : plan.steps) {
+        layout = analysis::applyStep(layout, step);
       }
       if (!isRight || layout != target.layout) {
         FAIL_CHECK(source.layout.toString() << " to " << target.layout.toString() << ": " << plan.timePs << " ps, " << plan.peakBytes

@@ -55,9 +55,9 @@ std::vector<Layout> allLayouts(dist::MeshAttr mesh, int64_t rank, bool withParti
 }
 
 // Returns a plan as text: "slice 0 x; all_gather 1 y".
-std::string textOf(const dist::Plan &plan) {
+std::string textOf(const analysis::Plan &plan) {
   std::string text;
-  for (const dist::Step &step : plan.steps) {
+  for (const analysis::Step &step : plan.steps) {
     text += (text.empty() ? "" : "; ") + stringifyCollectiveKind(step.kind).str();
     text += step.dim >= 0 ? " " + std::to_string(step.dim) : "";
     text += step.concatDim >= 0 ? " from " + std::to_string(step.concatDim) : "";
@@ -105,7 +105,7 @@ TEST_CASE("redistribution: every layout to every layout is the identity", "[redi
   std::set<CollectiveKind> kinds;
   for (const auto &[size, machine] : cases) {
     dist::MeshAttr mesh = meshOf(context(), machine.axes);
-    dist::Planner planner(mesh, costsOf(machine));
+    analysis::Planner planner(mesh, costsOf(machine));
     for (int64_t rank : {0, 1, 2}) {
       auto type = RankedTensorType::get(SmallVector<int64_t>(rank, size), Float64Type::get(&context()));
       OwningOpRef<ModuleOp> module = ModuleOp::create(UnknownLoc::get(&context()));
@@ -121,7 +121,7 @@ TEST_CASE("redistribution: every layout to every layout is the identity", "[redi
           if (mesh.getAxes().size() > 2 && ++pair % 11 != 0) {
             continue; // three axes have too many layouts to run all
           }
-          for (const dist::Step &step : planner.plan(type, from, to).steps) {
+          for (const analysis::Step &step : planner.plan(type, from, to).steps) {
             kinds.insert(step.kind);
           }
           auto fromAttr = dist::LayoutAttr::get(&context(), from), toAttr = dist::LayoutAttr::get(&context(), to);
@@ -155,7 +155,7 @@ TEST_CASE("redistribution: every layout to every layout is the identity", "[redi
 TEST_CASE("redistribution: plans are the known ones", "[redistribution]") {
   dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 4}});
   auto type = RankedTensorType::get({16, 16}, Float32Type::get(&context()));
-  dist::Planner planner(mesh);
+  analysis::Planner planner(mesh);
   auto plan = [&](StringRef from, StringRef to) { return textOf(planner.plan(type, layoutOf(from), layoutOf(to))); };
 
   CHECK(plan("[{}, {}]", "[{}, {}]") == "");
@@ -177,7 +177,7 @@ TEST_CASE("redistribution: plans are the known ones", "[redistribution]") {
 
 TEST_CASE("redistribution: plans count time, not bytes", "[redistribution]") {
   Machine machine{{{"slow", 4}, {"fast", 2}, {"same", 2}}, {2000, 20, 20}, {500, 20000, 20000}};
-  dist::Planner planner(meshOf(context(), machine.axes), costsOf(machine)), equal(meshOf(context(), machine.axes));
+  analysis::Planner planner(meshOf(context(), machine.axes), costsOf(machine)), equal(meshOf(context(), machine.axes));
   auto large = RankedTensorType::get({64, 64}, Float32Type::get(&context()));
   Layout whole = layoutOf("[{}, {}]"), sum = layoutOf("[{}, {}], partial = sum {\"slow\"}");
   // An idle axis of fast links takes work off the slow ones, where that is worth its messages.
@@ -190,7 +190,7 @@ TEST_CASE("redistribution: plans count time, not bytes", "[redistribution]") {
   // An axis takes the place of another of its size.
   CHECK(textOf(planner.plan(large, layoutOf("[{\"fast\"}, {}]"), layoutOf("[{\"same\"}, {}]"))) == "permute fast same");
   // 2 messages and 3/4 of 4096 bytes over slow links, then as many over fast ones.
-  const dist::Plan &plan = planner.plan(large, sum, layoutOf("[{\"slow\"}, {}]"));
+  const analysis::Plan &plan = planner.plan(large, sum, layoutOf("[{\"slow\"}, {}]"));
   CHECK(textOf(plan) == "slice 1 fast same; reduce_scatter 0 slow; all_gather 1 fast same");
   CHECK(plan.bytes == 3 * 4096 / 4 + 3 * 1024);
   CHECK(plan.timePs == 2 * 2000'000 + 3072 * int64_t(2000) + 2 * 20'000 + 3072 * int64_t(50));
@@ -198,10 +198,10 @@ TEST_CASE("redistribution: plans count time, not bytes", "[redistribution]") {
 }
 
 TEST_CASE("redistribution: the runner-up is the best plan of other collectives", "[redistribution]") {
-  dist::Planner planner(meshOf(context(), {{"x", 4}, {"y", 2}}));
+  analysis::Planner planner(meshOf(context(), {{"x", 4}, {"y", 2}}));
   auto type = RankedTensorType::get({16, 16}, Float32Type::get(&context()));
   auto runnerUp = [&](StringRef from, StringRef to) { return planner.runnerUp(type, layoutOf(from), layoutOf(to)); };
-  std::optional<dist::Plan> plan = runnerUp("[{}, {}], partial = sum {\"x\"}", "[{}, {}]");
+  std::optional<analysis::Plan> plan = runnerUp("[{}, {}], partial = sum {\"x\"}", "[{}, {}]");
   REQUIRE(plan);
   CHECK(textOf(*plan) == "reduce_scatter 0 x; all_gather 0 x");
   CHECK(plan->bytes == 2 * 768);
@@ -216,7 +216,7 @@ TEST_CASE("redistribution: the runner-up is the best plan of other collectives",
 TEST_CASE("redistribution: rounding makes no two collectives of one", "[redistribution]") {
   // A third of a picosecond more or less must not tell a reduce-scatter and a gather from an all-reduce.
   Machine machine{{{"x", 2}}, {60}, {23000}};
-  dist::Planner planner(meshOf(context(), machine.axes), costsOf(machine));
+  analysis::Planner planner(meshOf(context(), machine.axes), costsOf(machine));
   for (int64_t size = 2; size < 400; ++size) {
     auto type = RankedTensorType::get({size}, Float32Type::get(&context()));
     CHECK(textOf(planner.plan(type, layoutOf("[{}], partial = sum {\"x\"}"), layoutOf("[{}]"))) == "all_reduce x");
@@ -227,10 +227,10 @@ TEST_CASE("redistribution: a device that holds its piece keeps it in a permute",
   dist::MeshAttr mesh = meshOf(context(), {{"x", 2}, {"y", 3}, {"z", 2}});
   auto sources = [&](StringRef from, StringRef to) {
     auto type = RankedTensorType::get({36, 36}, Float32Type::get(&context()));
-    dist::Planner planner(mesh);
-    const dist::Plan &plan = planner.plan(type, layoutOf(from), layoutOf(to));
+    analysis::Planner planner(mesh);
+    const analysis::Plan &plan = planner.plan(type, layoutOf(from), layoutOf(to));
     REQUIRE(plan.steps.size() == 1);
-    return dist::permuteSources(mesh, layoutOf(from), plan.steps.front());
+    return analysis::permuteSources(mesh, layoutOf(from), plan.steps.front());
   };
   // Device 1 holds x = 0, y = 1: piece 1. With y major that piece is at x = 1, y = 0: device 3.
   CHECK(sources("[{\"x\", \"y\"}, {}]", "[{\"y\", \"x\"}, {}]") == SmallVector<int64_t>{0, 2, 4, 1, 3, 5});
@@ -243,12 +243,12 @@ TEST_CASE("redistribution: no layout on the way is larger than both ends", "[red
   auto type = RankedTensorType::get({8, 8}, Float32Type::get(&context()));
   auto elements = [&](const Layout &layout) { return dist::localType(mesh, type, layout).getNumElements(); };
   std::vector<Layout> layouts = allLayouts(mesh, /*rank=*/2, /*withPartial=*/false);
-  dist::Planner planner(mesh);
+  analysis::Planner planner(mesh);
   for (const Layout &from : layouts) {
     for (const Layout &to : layouts) {
       Layout layout = from;
-      for (const dist::Step &step : planner.plan(type, from, to).steps) {
-        layout = dist::applyStep(layout, step);
+      for (const analysis::Step &step : planner.plan(type, from, to).steps) {
+        layout = analysis::applyStep(layout, step);
         CHECK(elements(layout) <= std::max(elements(from), elements(to)));
       }
       CHECK(layout == to);

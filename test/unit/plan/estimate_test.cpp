@@ -80,10 +80,10 @@ layout::Estimate estimateOf(ModuleOp module) {
   dist::MeshOp mesh = dist::findMesh(module);
   FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(module, mesh.getMesh());
   REQUIRE(succeeded(problem));
-  dist::Planner planner(mesh);
+  analysis::Planner planner(mesh);
   FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
   REQUIRE(succeeded(assignment));
-  return layout::estimate(*problem, *assignment, planner, dist::findDeviceRates(module));
+  return layout::estimate(*problem, *assignment, planner, analysis::findDeviceRates(module));
 }
 
 } // namespace
@@ -165,10 +165,10 @@ TEST_CASE("estimate: what computing hides of collectives", "[plan][estimate]") {
     dist::MeshOp mesh = dist::findMesh(*module);
     FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*module, mesh.getMesh());
     REQUIRE(succeeded(problem));
-    dist::Planner planner(mesh);
+    analysis::Planner planner(mesh);
     FailureOr<layout::Assignment> assignment = layout::decide(*problem, planner);
     REQUIRE(succeeded(assignment));
-    return layout::estimate(*problem, *assignment, planner, dist::findDeviceRates(*module), handOverPs).programs.front();
+    return layout::estimate(*problem, *assignment, planner, analysis::findDeviceRates(*module), handOverPs).programs.front();
   };
   constexpr int64_t kProductPs = 1024 * 1000, kSumPs = 1224 * 1000;
   layout::ProgramEstimate busy = estimateWith("", 0);

@@ -9,7 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-using ashlar::dist::MinimumCut;
+using ashlar::analysis::MinimumCut;
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include <random>
 
 using namespace ashlar;
-using dist::CostedOp;
-using dist::OverlapSchedule;
-using dist::ScheduledEvent;
+using analysis::CostedOp;
+using analysis::OverlapSchedule;
+using analysis::ScheduledEvent;
 
 namespace {
 
@@ -91,7 +91,7 @@ struct ScheduleSimulator {
 } // namespace
 
 TEST_CASE("overlap: an update waits for its sum, and what needs no sum goes ahead of it", "[plan][overlap]") {
-  OverlapSchedule schedule = dist::scheduleOverlap({compute(10), collective(6, 1, {0}), compute(1, {1}), compute(10), compute(2, {3})});
+  OverlapSchedule schedule = analysis::scheduleOverlap({compute(10), collective(6, 1, {0}), compute(1, {1}), compute(10), compute(2, {3})});
   CHECK(text(schedule) == "run 0, start 1, run 3, wait 1, run 2, run 4");
   CHECK(schedule.timePs == 23);
   CHECK(schedule.hiddenPs[1] == 6);
@@ -99,16 +99,16 @@ TEST_CASE("overlap: an update waits for its sum, and what needs no sum goes ahea
 
 TEST_CASE("overlap: what else there is to run goes ahead of a sum that may be late", "[plan][overlap]") {
   // Half as late as it is long, the sum would be there at 22; product 3 ends at 20, product 4 at 30.
-  OverlapSchedule schedule = dist::scheduleOverlap({compute(10), collective(8, 1, {0}), compute(1, {1}), compute(10), compute(10)});
+  OverlapSchedule schedule = analysis::scheduleOverlap({compute(10), collective(8, 1, {0}), compute(1, {1}), compute(10), compute(10)});
   CHECK(text(schedule) == "run 0, start 1, run 3, run 4, wait 1, run 2");
   CHECK(schedule.timePs == 31);
   // A collective of what a collective brings starts as soon as it can.
-  schedule = dist::scheduleOverlap({compute(10), collective(8, 1, {0}), collective(3, 1, {1}), compute(10), compute(10)});
+  schedule = analysis::scheduleOverlap({compute(10), collective(8, 1, {0}), collective(3, 1, {1}), compute(10), compute(10)});
   CHECK(text(schedule) == "run 0, start 1, run 3, wait 1, start 2, run 4, wait 2");
 }
 
 TEST_CASE("overlap: only what the device does meanwhile is hidden", "[plan][overlap]") {
-  OverlapSchedule schedule = dist::scheduleOverlap({compute(10), collective(25, 1, {0}), compute(1, {1}), compute(10)});
+  OverlapSchedule schedule = analysis::scheduleOverlap({compute(10), collective(25, 1, {0}), compute(1, {1}), compute(10)});
   CHECK(text(schedule) == "run 0, start 1, run 3, wait 1, run 2");
   CHECK(schedule.timePs == 36);
   CHECK(schedule.hiddenPs[1] == 10);
@@ -116,7 +116,7 @@ TEST_CASE("overlap: only what the device does meanwhile is hidden", "[plan][over
 
 TEST_CASE("overlap: what is carried while the device waits for the next one is not hidden", "[plan][overlap]") {
   OverlapSchedule schedule =
-      dist::scheduleOverlap({compute(10), collective(30, 1, {0}), compute(1), collective(5, 1, {2}), compute(1, {3})});
+      analysis::scheduleOverlap({compute(10), collective(30, 1, {0}), compute(1), collective(5, 1, {2}), compute(1, {3})});
   CHECK(text(schedule) == "run 0, start 1, run 2, start 3, wait 3, run 4, wait 1");
   CHECK(schedule.timePs == 46);
   CHECK(schedule.hiddenPs[1] == 1);
@@ -125,8 +125,8 @@ TEST_CASE("overlap: what is carried while the device waits for the next one is n
 
 TEST_CASE("overlap: gathers are one group ahead of their use", "[plan][overlap]") {
   // Three layers: gather, product. A gather starts when the one before it is there.
-  OverlapSchedule schedule = dist::scheduleOverlap({collective(5, 2 * kMiB), compute(10, {0}), collective(5, 2 * kMiB), compute(10, {1, 2}),
-                                                    collective(5, 2 * kMiB), compute(10, {3, 4})});
+  OverlapSchedule schedule = analysis::scheduleOverlap({collective(5, 2 * kMiB), compute(10, {0}), collective(5, 2 * kMiB),
+                                                        compute(10, {1, 2}), collective(5, 2 * kMiB), compute(10, {3, 4})});
   CHECK(text(schedule) == "start 0, wait 0, start 2, run 1, wait 2, start 4, run 3, wait 4, run 5");
   CHECK(schedule.timePs == 35);
   CHECK(schedule.hiddenPs[0] == 0);
@@ -136,7 +136,7 @@ TEST_CASE("overlap: gathers are one group ahead of their use", "[plan][overlap]"
 
 TEST_CASE("overlap: a gather that the next layer waits for goes before a sum that only an update does", "[plan][overlap]") {
   // Product 0 makes a gradient; its sum 1 is for update 2, gather 3 for a long product 4.
-  OverlapSchedule schedule = dist::scheduleOverlap(
+  OverlapSchedule schedule = analysis::scheduleOverlap(
       {compute(10), collective(8, 1, {0}), compute(1, {1}), collective(8, 1, {0}), compute(20, {3}), compute(20, {4})});
   CHECK(text(schedule) == "run 0, start 3, start 1, wait 3, run 4, wait 1, run 2, run 5");
   CHECK(schedule.timePs == 59);
@@ -149,7 +149,7 @@ TEST_CASE("overlap: gradients do not pile up while the channel is slow", "[plan]
     ops.push_back(collective(10, 4 * kMiB, {3 * layer}));
     ops.push_back(compute(1, {3 * layer + 1}));
   }
-  OverlapSchedule schedule = dist::scheduleOverlap(ops);
+  OverlapSchedule schedule = analysis::scheduleOverlap(ops);
   ScheduleSimulator simulator(ops);
   llvm::for_each(schedule.events, [&](const ScheduledEvent &event) { simulator.simulate(event); });
   CHECK(simulator.mostUnderWay == 8 * kMiB);
@@ -157,7 +157,7 @@ TEST_CASE("overlap: gradients do not pile up while the channel is slow", "[plan]
 }
 
 TEST_CASE("overlap: small collectives are all under way at once", "[plan][overlap]") {
-  OverlapSchedule schedule = dist::scheduleOverlap(
+  OverlapSchedule schedule = analysis::scheduleOverlap(
       {compute(9), collective(5, 4, {0}), collective(5, 4, {0}), collective(5, 4, {0}), compute(20), compute(1, {1, 2, 3})});
   CHECK(text(schedule) == "run 0, start 1, start 2, start 3, run 4, wait 1, wait 2, wait 3, run 5");
 }
@@ -165,7 +165,7 @@ TEST_CASE("overlap: small collectives are all under way at once", "[plan][overla
 TEST_CASE("overlap: what keeps the device busy is run, not started", "[plan][overlap]") {
   CostedOp busy = collective(8, 1, {0});
   busy.runsBeside = false;
-  OverlapSchedule schedule = dist::scheduleOverlap({compute(10), busy, compute(1, {1}), compute(10)});
+  OverlapSchedule schedule = analysis::scheduleOverlap({compute(10), busy, compute(1, {1}), compute(10)});
   CHECK(text(schedule) == "run 0, run 1, run 2, run 3");
   CHECK(schedule.timePs == 29);
 }
@@ -185,8 +185,8 @@ TEST_CASE("overlap: random programs play as predicted", "[plan][overlap]") {
       }
       ops.push_back(roll(3) == 0 ? collective(roll(50), roll(3) * kMiB, needs) : compute(roll(30), needs));
     }
-    OverlapSchedule schedule = dist::scheduleOverlap(ops);
-    CHECK(text(schedule) == text(dist::scheduleOverlap(ops)));
+    OverlapSchedule schedule = analysis::scheduleOverlap(ops);
+    CHECK(text(schedule) == text(analysis::scheduleOverlap(ops)));
     ScheduleSimulator simulator(ops);
     int64_t busy = 0, sent = 0, hidden = 0;
     llvm::for_each(schedule.events, [&](const ScheduledEvent &event) { simulator.simulate(event); });
@@ -207,10 +207,10 @@ TEST_CASE("overlap: random programs play as predicted", "[plan][overlap]") {
 TEST_CASE("overlap: what only a longer collective waits for goes before other ops", "[overlap]") {
   // A gradient and its padding, with more of the backward pass between them.
   std::vector<CostedOp> ops = {compute(10), compute(10), compute(10), compute(2, {0}), collective(20, kMiB, {3}), compute(1, {4})};
-  CHECK(text(dist::scheduleOverlap(ops)) == "run 0, run 3, start 4, run 1, run 2, wait 4, run 5");
+  CHECK(text(analysis::scheduleOverlap(ops)) == "run 0, run 3, start 4, run 1, run 2, wait 4, run 5");
   // Not what takes longer than the collective, and not what is ready from the start: the conversions of all parameters.
   ops[3].timePs = 21;
-  CHECK(text(dist::scheduleOverlap(ops)) == "run 0, run 1, run 2, run 3, start 4, wait 4, run 5");
+  CHECK(text(analysis::scheduleOverlap(ops)) == "run 0, run 1, run 2, run 3, start 4, wait 4, run 5");
   ops = {compute(10), compute(10), compute(2), collective(20, kMiB, {2})};
-  CHECK(text(dist::scheduleOverlap(ops)) == "run 0, run 1, run 2, start 3, wait 3");
+  CHECK(text(analysis::scheduleOverlap(ops)) == "run 0, run 1, run 2, start 3, wait 3");
 }

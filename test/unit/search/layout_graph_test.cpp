@@ -81,10 +81,10 @@ struct Stated {
 
   OwningOpRef<ModuleOp> module;
   std::optional<layout::LayoutProblem> problem;
-  std::optional<dist::Planner> planner;
+  std::optional<analysis::Planner> planner;
 };
 
-const dist::DeviceRates kRates{/*flopsPerUs=*/80000, /*narrowFlopsPerUs=*/80000, /*bytesPerUs=*/20000};
+const analysis::DeviceRates kRates{/*flopsPerUs=*/80000, /*narrowFlopsPerUs=*/80000, /*bytesPerUs=*/20000};
 
 // Returns what the choices of two nodes of a graph cost together.
 Cost costOf(const DecisionGraph &graph, unsigned node, unsigned choice, unsigned other, unsigned otherChoice) {
@@ -171,10 +171,10 @@ TEST_CASE("layout graph: rows are added where the choices take most", "[search]"
 // On a mesh of one device there is nothing to choose, and the ops take what the program takes, but for rounding: where memory decides,
 // which is what kernels read and write, where arithmetic does, and where it depends on the kernel.
 TEST_CASE("layout graph: on one device the ops take what the program takes", "[search]") {
-  const dist::DeviceRates ofMemory{/*flopsPerUs=*/1000000000, /*narrowFlopsPerUs=*/1000000000, /*bytesPerUs=*/1000};
-  const dist::DeviceRates ofArithmetic{/*flopsPerUs=*/1000, /*narrowFlopsPerUs=*/1000, /*bytesPerUs=*/1000000000};
+  const analysis::DeviceRates ofMemory{/*flopsPerUs=*/1000000000, /*narrowFlopsPerUs=*/1000000000, /*bytesPerUs=*/1000};
+  const analysis::DeviceRates ofArithmetic{/*flopsPerUs=*/1000, /*narrowFlopsPerUs=*/1000, /*bytesPerUs=*/1000000000};
   for (uint64_t seed = 1; seed <= 60; ++seed) {
-    for (const dist::DeviceRates &rates : {ofMemory, ofArithmetic, kRates}) {
+    for (const analysis::DeviceRates &rates : {ofMemory, ofArithmetic, kRates}) {
       INFO("seed " << seed << ", " << rates.flopsPerUs << " operations a microsecond");
       Stated stated(randomProgram(context(), seed, meshOf(context(), {{"x", 1}}), 12));
       LayoutGraph graph(*stated.problem, WeightedProgram{0}, RepeatedParts::allDifferent(*stated.problem), *stated.planner, rates);

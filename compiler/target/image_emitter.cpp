@@ -212,11 +212,26 @@ private:
   Constant *instruction(exec::AttentionOp op) {
     const ashlar_rt_attention_desc desc = lower::describeAttention(op);
     auto strides = llvm::map_to_vector(desc.mask_strides, [&](int64_t stride) { return table.u64(stride); });
-    Constant *record = table.record<ashlar_rt_attention_desc>(
-        {table.u32(desc.kind), table.u32(desc.dtype), table.u64(desc.batch), table.u64(desc.heads), table.u64(desc.key_heads),
-         table.u64(desc.rows), table.u64(desc.keys), table.u64(desc.width), table.u64(desc.value_width), table.u64(desc.diagonal),
-         table.u32(desc.causal), table.u32(desc.mask), table.u64(desc.heads_inside), strides[0], strides[1], strides[2], strides[3],
-         table.f32(desc.scale), table.f32(desc.softcap)});
+    Constant *record = table.record<ashlar_rt_attention_desc>({table.u32(desc.kind),
+                                                               table.u32(desc.dtype),
+                                                               table.u64(desc.batch),
+                                                               table.u64(desc.heads),
+                                                               table.u64(desc.key_heads),
+                                                               table.u64(desc.rows),
+                                                               table.u64(desc.keys),
+                                                               table.u64(desc.width),
+                                                               table.u64(desc.value_width),
+                                                               table.u64(desc.diagonal),
+                                                               table.u64(desc.window),
+                                                               table.u32(desc.causal),
+                                                               table.u32(desc.mask),
+                                                               table.u64(desc.heads_inside),
+                                                               strides[0],
+                                                               strides[1],
+                                                               strides[2],
+                                                               strides[3],
+                                                               table.f32(desc.scale),
+                                                               table.f32(desc.softcap)});
     return instruction(op, ASHLAR_RT_ATTENTION, op.getBackward() ? "attention_gradients" : "attention", record);
   }
 

@@ -24,7 +24,8 @@ const TargetTraits kCpu = {
     /*accumulates=*/true,
     kOwnActivations,
     /*attention=*/
-    {/*takesF32=*/true, /*takesBf16=*/true, /*takesF16=*/false, /*masks=*/AttentionMasks::All, /*shiftsDiagonal=*/true, /*leastKeys=*/1,
+    {/*takesF32=*/true, /*takesBf16=*/true, /*takesF16=*/false, /*masks=*/AttentionMasks::All, /*caps=*/true, /*shiftsDiagonal=*/true,
+     /*leastKeys=*/1,
      /*widthMultiple=*/1, /*mostWidth=*/INT64_MAX, /*expandsWell=*/true},
     /*convolvesNarrow=*/false,
     /*weightsLast=*/false,
@@ -55,7 +56,8 @@ const TargetTraits kCuda = {
     /*accumulates=*/false,
     kCublasLtActivations,
     /*attention=*/ // the common part of what cuDNN takes on all chips from sm_80 on
-    {/*takesF32=*/false, /*takesBf16=*/true, /*takesF16=*/true, /*masks=*/AttentionMasks::LikeOperands, /*shiftsDiagonal=*/false,
+    {/*takesF32=*/false, /*takesBf16=*/true, /*takesF16=*/true, /*masks=*/AttentionMasks::LikeOperands, /*caps=*/false,
+     /*shiftsDiagonal=*/false,
      /*leastKeys=*/2,
      /*widthMultiple=*/8, /*mostWidth=*/128, /*expandsWell=*/false},
     /*convolvesNarrow=*/true,
@@ -106,8 +108,7 @@ bool takesMask(const AttentionTraits &traits, RankedTensorType mask, Type operan
 
 } // namespace
 
-bool takesAttention(Target target, RankedTensorType query, RankedTensorType key, RankedTensorType value, RankedTensorType mask,
-                    std::optional<int64_t> diagonal) {
+bool takesAttention(Target target, RankedTensorType query, RankedTensorType key, RankedTensorType value, const AttentionForm &form) {
   const AttentionTraits &traits = traitsOf(target).attention;
   Type element = query.getElementType();
   const bool takesType =
@@ -117,10 +118,12 @@ bool takesAttention(Target target, RankedTensorType query, RankedTensorType key,
     return false;
   }
   const int64_t rows = query.getShape().end()[-2], keys = key.getShape().end()[-2];
-  const bool takesCausal = !diagonal || traits.shiftsDiagonal || (*diagonal == 0 && rows == keys);
+  const bool takesCausal = !form.diagonal || traits.shiftsDiagonal || (*form.diagonal == 0 && rows == keys);
+  const bool takesScores = traits.caps || (form.window == 0 && form.softcap == 0);
   const bool takesWidths = llvm::all_of(ArrayRef{query.getShape().back(), value.getShape().back()},
                                         [&](int64_t width) { return width % traits.widthMultiple == 0 && width <= traits.mostWidth; });
-  return takesCausal && takesWidths && keys >= traits.leastKeys && (!mask || takesMask(traits, mask, element, keys));
+  return takesCausal && takesScores && takesWidths && keys >= traits.leastKeys &&
+         (!form.mask || takesMask(traits, form.mask, element, keys));
 }
 
 } // namespace ashlar::exec

@@ -19,6 +19,7 @@ enum class AttentionMasks { All, LikeOperands };
 struct AttentionTraits {
   bool takesF32, takesBf16, takesF16;
   AttentionMasks masks;
+  bool caps;           // softcaps of scores, and windows of causal ones
   bool shiftsDiagonal; // a causal one has any diagonal and any numbers of rows and keys; else as many, from the first ones on
   int64_t leastKeys;
   int64_t widthMultiple, mostWidth; // of queries and values
@@ -68,10 +69,17 @@ struct TargetTraits {
 
 const TargetTraits &traitsOf(Target target);
 
-// Whether a target has a library call for an attention with operands of these types. `mask`: null without one; lowering repeats it for all
-// rows where the library asks for them. `diagonal`: of a causal one.
+// What an attention makes of its scores.
+struct AttentionForm {
+  mlir::RankedTensorType mask;     // null: none; lowering repeats it for all rows where the library asks for them
+  std::optional<int64_t> diagonal; // of a causal one
+  int64_t window = 0;              // of that; 0: none
+  double softcap = 0;              // 0: none
+};
+
+// Whether a target has a library call for an attention with operands of these types.
 bool takesAttention(Target target, mlir::RankedTensorType query, mlir::RankedTensorType key, mlir::RankedTensorType value,
-                    mlir::RankedTensorType mask, std::optional<int64_t> diagonal);
+                    const AttentionForm &form);
 
 } // namespace ashlar::exec
 

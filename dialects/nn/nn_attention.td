@@ -16,7 +16,8 @@ class Nn_AttentionBaseOp<string opMnemonic, string parts, dag operands, list<Tra
     : Nn_PureOp<opMnemonic, Nn_Computes<"Contraction", "Wide", parts>,
                 !listconcat([DeclareOpInterfaceMethods<ContractionOpInterface>, Nn_Expandable], traits)> {
   let arguments = !con(operands, (ins Optional<Nn_MaskTensor>:$mask, F64Attr:$scale, UnitAttr:$causal,
-                                      DefaultValuedAttr<I64Attr, "0">:$diagonal));
+                                      DefaultValuedAttr<I64Attr, "0">:$diagonal, DefaultValuedAttr<I64Attr, "0">:$window,
+                                      DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$softcap));
   let results = (outs Nn_FloatTensor:$result);
 }
 
@@ -25,8 +26,9 @@ def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins 
   let summary = "The logarithm of the sum of exp(score) over the keys of each query";
   let description = [{
     The query is (batch..., rows, width), the key (batch..., keys, width), the result (batch..., rows), in f64 where they are, else in f32.
-    The scores, (batch..., rows, keys), are s = scale * query key^T in the type of the result; `mask` is added to them, or where it is of
-    bools, s is -infinity where it is false. With `causal` s is -infinity, too, where key > row + `diagonal`. The mask has the dims of the
+    The scores, (batch..., rows, keys), are s = scale * query key^T in the type of the result, or where `softcap` is not 0, softcap *
+    tanh(s / softcap); `mask` is added to them, or where it is of bools, s is -infinity where it is false. With `causal` s is -infinity,
+    too, where key > row + `diagonal`; with a `window` that is not 0, where key <= row + diagonal - window. The mask has the dims of the
     scores, each of them whole or 1, along which it repeats.
 
         result[b, i] = max + log(sum over j of exp(s[b, i, j] - max)), max being the largest s[b, i, j]
@@ -36,10 +38,11 @@ def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins 
     A row without a key that it sees is NaN, as its softmax is.
 
     **Constraints:** (C1) query and key have equal rank >= 2, batch dims, width and element type; (C2) the mask has the rank of the scores, and
-    each of its dims is of their size or 1; (C3) `diagonal` is 0 without `causal`.
+    each of its dims is of their size or 1; (C3) `diagonal` and `window` are 0 without `causal`, and `window` and `softcap` not negative.
   }];
   let assemblyFormat = [{
-    $query `,` $key (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)? (`diagonal` `=` $diagonal^)? attr-dict
+    $query `,` $key (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)?
+    (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -65,7 +68,8 @@ def Nn_AttentionOp : Nn_AttentionBaseOp<"attention", "attended",
     log_sum is (batch..., rows), in f64 where query and key are, else in f32.
   }];
   let assemblyFormat = [{
-    $query `,` $key `,` $value `,` $log_sum (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)? (`diagonal` `=` $diagonal^)? attr-dict
+    $query `,` $key `,` $value `,` $log_sum (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)?
+    (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
@@ -81,7 +85,8 @@ def Nn_AttentionGradientOp
     f32 where that is narrower.
 
         p[b, i, j] = exp(s[b, i, j] - log_sum[b, i])
-        t[b, i, j] = scale * p[b, i, j] * sum over c of gradient[b, i, c] * (value[b, j, c] - out[b, i, c])
+        u[b, i, j] = 1 - tanh(scale * (query key^T)[b, i, j] / softcap)^2, or 1 without a softcap
+        t[b, i, j] = scale * u[b, i, j] * p[b, i, j] * sum over c of gradient[b, i, c] * (value[b, j, c] - out[b, i, c])
         query: result[b, i, w] = sum over j of t[b, i, j] * key[b, j, w]
         key:   result[b, j, w] = sum over i of t[b, i, j] * query[b, i, w]
         value: result[b, j, c] = sum over i of p[b, i, j] * gradient[b, i, c]
@@ -93,7 +98,8 @@ def Nn_AttentionGradientOp
   }];
   let assemblyFormat = [{
     $of $query `,` $key `,` $value `,` $log_sum `,` $out `,` $gradient (`mask` `=` $mask^)? `scale` `=` $scale
-    (`causal` $causal^)? (`diagonal` `=` $diagonal^)? attr-dict `:` functional-type(operands, results)
+    (`causal` $causal^)?
+    (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? attr-dict `:` functional-type(operands, results)
   }];
 }
 

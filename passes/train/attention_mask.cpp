@@ -73,22 +73,29 @@ Value withoutRepeatedBatch(Value mask) {
   return mask;
 }
 
-// Counts the keys that one row of a mask shows, the first ones; nothing where they are others, or an element neither shows nor hides.
-std::optional<int64_t> countShown(const Tensor &mask, int64_t begin, int64_t keys, bool isInverted, bool &isInfinite) {
-  int64_t shown = 0;
+// The keys [first, end) that a row of a mask shows.
+struct Shown {
+  int64_t first, end;
+};
+
+// Finds the keys that one row of a mask shows; nothing where it shows none, or others between, or an element neither shows nor hides.
+std::optional<Shown> findShown(const Tensor &mask, int64_t begin, int64_t keys, bool isInverted, bool &isInfinite) {
+  Shown shown = {0, 0};
   for (int64_t j = 0; j < keys; ++j) {
     double element = mask.getNumber(begin + j);
     bool shows = mask.isFloat() ? element == 0 : (element != 0) != isInverted;
     if (mask.isFloat() && !shows && !(element <= kHidesKey)) {
       return std::nullopt;
     }
-    if (shows && shown < j) {
+    if (shows && shown.end == 0) {
+      shown = {j, j};
+    }
+    if (shows && shown.end++ < j) {
       return std::nullopt;
     }
-    shown += shows;
     isInfinite &= shows || !mask.isFloat() || std::isinf(element);
   }
-  return shown;
+  return shown.end == 0 ? std::nullopt : std::optional(shown);
 }
 
 std::optional<CausalMask> findCausal(const Tensor &mask, bool isInverted) {
@@ -97,22 +104,35 @@ std::optional<CausalMask> findCausal(const Tensor &mask, bool isInverted) {
   }
   const int64_t rows = mask.getShape().end()[-2], keys = mask.getShape().back();
   CausalMask result;
-  int64_t least = INT64_MIN; // of a diagonal that shows all keys to the rows so far that see them
+  int64_t least = INT64_MIN;     // of a diagonal that shows all keys to the rows so far that see them
+  std::optional<int64_t> hidden; // the last distance key - row before what rows see
+  int64_t most = INT64_MAX;      // of that distance where rows see the first key
   for (int64_t begin = 0, i = 0; begin < mask.getNumElements(); begin += keys, i = (i + 1) % rows) {
-    std::optional<int64_t> shown = countShown(mask, begin, keys, isInverted, result.isInfinite);
-    if (!shown || *shown == 0) {
+    std::optional<Shown> shown = findShown(mask, begin, keys, isInverted, result.isInfinite);
+    if (!shown) {
       return std::nullopt;
     }
-    const int64_t diagonal = *shown - 1 - i;
-    if (*shown == keys) {
+    const int64_t diagonal = shown->end - 1 - i, before = shown->first - 1 - i;
+    if (shown->end == keys) {
       least = std::max(least, diagonal);
     } else if (result.diagonal && *result.diagonal != diagonal) {
       return std::nullopt;
     } else {
       result.diagonal = diagonal;
     }
+    if (shown->first == 0) {
+      most = std::min(most, before);
+    } else if (hidden && *hidden != before) {
+      return std::nullopt;
+    } else {
+      hidden = before;
+    }
   }
-  return result.diagonal && *result.diagonal < least ? std::nullopt : std::optional(result);
+  if ((result.diagonal && *result.diagonal < least) || (hidden && (*hidden > most || !result.diagonal))) {
+    return std::nullopt;
+  }
+  result.window = hidden ? *result.diagonal - *hidden : 0;
+  return result;
 }
 
 } // namespace

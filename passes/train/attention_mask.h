@@ -16,9 +16,10 @@ namespace ashlar::train {
 // key that is seen, for scores of less than 4e8.
 constexpr double kHidesKey = -1e9;
 
-// Which keys a mask of constants shows: row i those up to i + diagonal.
+// Which keys a mask of constants shows: row i those up to i + diagonal, of which a window leaves the last ones.
 struct CausalMask {
   std::optional<int64_t> diagonal; // nothing where it shows all keys to all rows
+  int64_t window = 0;              // 0: none
   bool isInfinite = true;          // hides by -infinity alone
 };
 

@@ -102,7 +102,7 @@ private:
       if (isa_and_nonnull<nn::MatMulOp>(op)) {
         return true;
       }
-      if (isa_and_nonnull<nn::CastOp, nn::MulOp, nn::DivOp, nn::AddOp, nn::SelectOp, nn::ReshapeOp>(op)) {
+      if (isa_and_nonnull<nn::CastOp, nn::MulOp, nn::DivOp, nn::AddOp, nn::SelectOp, nn::ReshapeOp, nn::TanhOp>(op)) {
         llvm::append_range(pending, op->getOperands());
       }
     }
@@ -151,13 +151,19 @@ private:
     if (!scaled) {
       return {};
     }
+    if (isa_and_nonnull<nn::TanhOp>(scaled->value.getDefiningOp())) { // softcap * tanh(...), which no scale follows
+      const bool isCap = found.softcap == 0 && found.scale == 1 && !found.isJoined && scaled->factor > 0 && std::isfinite(scaled->factor);
+      Operation *tanh = isCap ? enter(found, scaled->value) : nullptr;
+      found.softcap = tanh ? scaled->factor : 0;
+      return tanh ? tanh->getOperand(0) : Value();
+    }
     found.scale *= scaled->factor;
     return scaled->value;
   }
 
-  // A mask that a scale follows is another one: none is found behind a scale.
+  // A mask that a scale or a softcap follows is another one: none is found behind these.
   Value addMask(Attention &found, const AttentionMask &mask, Value scores) {
-    if (found.scale != 1 || found.isJoined || trained.contains(mask.value)) {
+    if (found.scale != 1 || found.softcap != 0 || found.isJoined || trained.contains(mask.value)) {
       return {};
     }
     found.masks.push_back(mask);
@@ -193,6 +199,7 @@ private:
     found.key = product.getRhs();
     takeScale(found, found.query);
     takeScale(found, found.key);
+    found.scale *= found.softcap != 0 ? found.softcap : 1; // what the softcap caps was divided by it
     return std::isfinite(found.scale);
   }
 

@@ -27,6 +27,7 @@ struct Attention {
   mlir::Value query, key, value; // the key as (batch..., width, keys) with `isKeyTransposed`
   bool isKeyTransposed = false;
   double scale = 1;
+  double softcap = 0; // 0: none
   llvm::SmallVector<AttentionMask> masks;
   llvm::SmallVector<mlir::Operation *> inner;
   // Of heads that share keys: the shape of the weights by heads, (batch..., heads, rows, keys), and the one that products have, in which

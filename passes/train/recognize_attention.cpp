@@ -53,6 +53,7 @@ public:
   // The operands of the ops besides query, key and value.
   struct Form {
     std::optional<int64_t> diagonal; // of a causal one
+    int64_t window = 0;              // of that; 0: none
     Value mask;
   };
 
@@ -72,17 +73,18 @@ public:
       key = repeatForHeads(b, found, key);
       value = repeatForHeads(b, found, value);
     }
-    RankedTensorType mask = form->mask ? typeOf(form->mask) : RankedTensorType();
-    if (callsOf && (last.getType().getElementType() != element ||
-                    !exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(value), mask, form->diagonal))) {
+    const exec::AttentionForm asked = {form->mask ? typeOf(form->mask) : RankedTensorType(), form->diagonal, form->window, found.softcap};
+    if (callsOf &&
+        (last.getType().getElementType() != element || !exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(value), asked))) {
       return;
     }
-    llvm::APFloat scale(found.scale);
+    llvm::APFloat scale(found.scale), softcap(found.softcap);
     const bool isCausal = form->diagonal.has_value();
     const int64_t diagonal = form->diagonal.value_or(0);
-    Value logSum = nn::AttentionLogSumOp::create(b, query, key, form->mask, scale, isCausal, diagonal);
+    Value logSum = nn::AttentionLogSumOp::create(b, query, key, form->mask, scale, isCausal, diagonal, form->window, softcap);
     RankedTensorType type = found.isJoined ? typeByHeads(found, last.getType()) : last.getType();
-    Value result = nn::AttentionOp::create(b, type, query, key, value, logSum, form->mask, scale, isCausal, diagonal);
+    Value result =
+        nn::AttentionOp::create(b, type, query, key, value, logSum, form->mask, scale, isCausal, diagonal, form->window, softcap);
     if (found.isJoined) {
       result = nn::ReshapeOp::create(b, last.getType(), result);
     }
@@ -140,8 +142,8 @@ private:
       std::optional<CausalMask> causal = isWhole(small, mask.value) ? causals.find(mask.value, mask.isInverted) : std::nullopt;
       if (causal) {
         isInfinite &= mask.isBool ? std::isinf(mask.hidden) : causal->isInfinite;
-        if (causal->diagonal) {
-          form.diagonal = std::min(form.diagonal.value_or(INT64_MAX), *causal->diagonal);
+        if (causal->diagonal && !narrow(form, *causal)) {
+          return std::nullopt;
         }
       } else if (form.mask) {
         return std::nullopt;
@@ -150,6 +152,15 @@ private:
       }
     }
     return form.mask && form.diagonal && !isInfinite ? std::nullopt : std::optional(form);
+  }
+
+  // Lets a form see only what a causal mask shows, too. Fails where nothing is left.
+  static bool narrow(Form &form, const CausalMask &mask) {
+    auto firstOf = [](int64_t diagonal, int64_t window) { return window == 0 ? INT64_MIN : diagonal - window; };
+    const int64_t first = std::max(form.diagonal ? firstOf(*form.diagonal, form.window) : INT64_MIN, firstOf(*mask.diagonal, mask.window));
+    form.diagonal = std::min(form.diagonal.value_or(INT64_MAX), *mask.diagonal);
+    form.window = first == INT64_MIN ? 0 : *form.diagonal - first;
+    return form.window >= 0 && (first == INT64_MIN || form.window > 0);
   }
 
   // Whether the small form of a mask has a row of keys for each query, of which causal masks consist.

@@ -209,7 +209,8 @@ typedef enum {
 //   forward    {q, k, v, [mask,] out, lse}
 //   backward   {q, k, v, [mask,] out, lse, d_out, d_q, d_k, d_v}   the last three are written
 // A tensor of `heads_inside` has its heads inside its rows: (batch, rows, heads, width), as a product of all heads gives and takes it.
-// Softcap, where it is not 0: softcap * tanh(s / softcap). Causal: row i sees the keys j <= i + diagonal. The mask is added to s, f32 or
+// Softcap, where it is not 0: softcap * tanh(s / softcap). Causal: row i sees the keys j <= i + diagonal, and
+// where there is a window, j > i + diagonal - window. The mask is added to s, f32 or
 // bf16, or says which keys are seen, bool. A row that sees no key, or only keys whose s is -inf, is NaN in out and lse, as its
 // softmax is. An infinity or NaN in a key or value that a row does not see may reach the row. All sizes are at least 1; no result overlaps
 // an operand.
@@ -219,7 +220,7 @@ typedef struct {
   int64_t batch, heads, key_heads; // heads: a multiple of key_heads
   int64_t rows, keys;              // rows of q and of k
   int64_t width, value_width;      // columns of q and k, and of v
-  int64_t diagonal;                // of causal
+  int64_t diagonal, window;        // of causal; window 0: none
   uint32_t causal;                 // 0 or 1
   uint32_t mask;                   // ashlar_rt_dtype; 0: none
   uint64_t heads_inside;           // ashlar_rt_attention_tensor, of all that are so

@@ -85,13 +85,15 @@ void ModelGenerator::attention() {
   const double scale = 1 / (std::max(1.0, boundOf(x) * boundOf(key)) * static_cast<double>(shapeOf(x).back()));
   const bool isCausal = attentionDice.oneIn(2);
   const int64_t diagonal = isCausal ? attentionDice.roll(3) : 0;
+  const int64_t window = isCausal && attentionDice.oneIn(3) ? diagonal + 1 + attentionDice.roll(3) : 0;
+  const llvm::APFloat softcap(attentionDice.oneIn(4) ? 0.5 : 0.0);
   if (attentionDice.oneIn(3)) { // what is added to the scores of each key
     SmallVector<int64_t> shape(shapeOf(x).size(), 1);
     shape.back() = shapeOf(x).end()[-2];
     mask = nn::MulOp::create(b, nn::CastOp::create(b, floats(shape), rowMajorIndex(shape)), splat(floats(shape), 0.125));
   }
-  Value logSum = nn::AttentionLogSumOp::create(b, x, key, mask, llvm::APFloat(scale), isCausal, diagonal);
-  add(nn::AttentionOp::create(b, x, key, value, logSum, mask, llvm::APFloat(scale), isCausal, diagonal), boundOf(value));
+  Value logSum = nn::AttentionLogSumOp::create(b, x, key, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap);
+  add(nn::AttentionOp::create(b, x, key, value, logSum, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap), boundOf(value));
 }
 
 // x by its own moments along some dims, as a batch or a sample is normalized, or by others.

@@ -43,6 +43,11 @@ template <typename Op> int64_t diagonalOf(Op op) {
   return static_cast<int64_t>(op.getDiagonal()); // which may be negative
 }
 
+// Returns the distance key - row from which on a row sees keys.
+template <typename Op> int64_t firstDistanceOf(Op op) {
+  return op.getWindow() == 0 ? INT64_MIN : diagonalOf(op) - static_cast<int64_t>(op.getWindow()) + 1;
+}
+
 // C1 to C3
 template <typename Adaptor> LogicalResult checkScores(std::optional<Location> loc, Adaptor adaptor) {
   RankedTensorType query = typeOf(adaptor.getQuery()), key = typeOf(adaptor.getKey());
@@ -62,6 +67,12 @@ template <typename Adaptor> LogicalResult checkScores(std::optional<Location> lo
   }
   if (!adaptor.getCausal() && adaptor.getDiagonal() != 0) { // C3
     return emitOptionalError(loc, "diagonal ", diagonalOf(adaptor), " is of no causal attention");
+  }
+  if (const auto window = static_cast<int64_t>(adaptor.getWindow()); window < 0 || (!adaptor.getCausal() && window != 0)) {
+    return emitOptionalError(loc, "window ", window, window < 0 ? " is negative" : " is of no causal attention");
+  }
+  if (const double softcap = adaptor.getSoftcap().convertToDouble(); !(softcap >= 0)) {
+    return emitOptionalError(loc, "softcap ", softcap, " is negative or no number");
   }
   return success();
 }
@@ -140,10 +151,12 @@ bool AttentionGradientOp::isCompatibleReturnTypes(TypeRange inferred, TypeRange 
 
 namespace {
 
-// Returns the products of `columns` columns for each score; of a causal attention half of them.
-int64_t productsOf(ArrayRef<RankedTensorType> operands, int64_t columns, bool isCausal) {
-  __int128 scores = __int128(operands[0].getNumElements()) / std::max<int64_t>(columnsOf(operands[0]), 1) * rowsOf(operands[1]);
-  return static_cast<int64_t>(std::min<__int128>(scores * columns / (isCausal ? 2 : 1), INT64_MAX));
+// Returns the products of `columns` columns for each score; of a causal attention half of them, or those of its window.
+template <typename Op> int64_t productsOf(Op op, ArrayRef<RankedTensorType> operands, int64_t columns) {
+  const __int128 rows = __int128(operands[0].getNumElements()) / std::max<int64_t>(columnsOf(operands[0]), 1);
+  const __int128 scores = rows * rowsOf(operands[1]) / (op.getCausal() ? 2 : 1);
+  const __int128 seen = op.getWindow() == 0 ? scores : std::min(scores, rows * __int128(op.getWindow()));
+  return static_cast<int64_t>(std::min<__int128>(seen * columns, INT64_MAX));
 }
 
 RateClass attentionRateClass(ArrayRef<RankedTensorType> operands) {
@@ -154,7 +167,7 @@ RateClass attentionRateClass(ArrayRef<RankedTensorType> operands) {
 
 // What ops of one attention share counts once: scores for the log-sum-exp and the value's gradient, gradients of weights for the query's.
 int64_t AttentionLogSumOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
-  return productsOf(operands, columnsOf(operands[0]), getCausal());
+  return productsOf(*this, operands, columnsOf(operands[0]));
 }
 
 RateClass AttentionLogSumOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
@@ -162,7 +175,7 @@ RateClass AttentionLogSumOp::getRateClass(ArrayRef<RankedTensorType> operands, A
 }
 
 int64_t AttentionOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
-  return productsOf(operands, columnsOf(operands[2]), getCausal());
+  return productsOf(*this, operands, columnsOf(operands[2]));
 }
 
 RateClass AttentionOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
@@ -171,7 +184,7 @@ RateClass AttentionOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRe
 
 int64_t AttentionGradientOp::countProducts(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
   const int64_t width = columnsOf(operands[0]);
-  return productsOf(operands, getOf() == AttentionOperand::Key ? width : width + columnsOf(operands[2]), getCausal());
+  return productsOf(*this, operands, getOf() == AttentionOperand::Key ? width : width + columnsOf(operands[2]));
 }
 
 RateClass AttentionGradientOp::getRateClass(ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType>) {
@@ -272,7 +285,7 @@ void AttentionOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out
   for (AttentionOperand of : {AttentionOperand::Query, AttentionOperand::Key, AttentionOperand::Value}) {
     out[static_cast<size_t>(of)] =
         AttentionGradientOp::create(b, getOperand(static_cast<unsigned>(of)).getType(), of, getQuery(), getKey(), getValue(), getLogSum(),
-                                    getResult(), g[0], getMask(), getScale(), getCausal(), getDiagonal());
+                                    getResult(), g[0], getMask(), getScale(), getCausal(), getDiagonal(), getWindow(), getSoftcap());
   }
 }
 
@@ -305,11 +318,21 @@ Value repeatMask(NnBuilder &b, Value mask, ArrayRef<int64_t> shape) {
   return BroadcastOp::create(b, typeOf(mask).clone(shape), dense, dims);
 }
 
-template <typename Op> Value buildScores(NnBuilder &b, Op op) {
+// Returns scale * query key^T, or where there is a softcap, the tanh of what it caps.
+template <typename Op> Value buildProducts(NnBuilder &b, Op op) {
   RankedTensorType type = scoresTypeOf(op.getQuery().getType(), op.getKey().getType());
-  Value scores = product(b, type, op.getQuery(), op.getKey(), /*transposeLhs=*/false, /*transposeRhs=*/true);
-  if (double scale = op.getScale().convertToDouble(); scale != 1) {
-    scores = b.times(scores, scale);
+  Value products = product(b, type, op.getQuery(), op.getKey(), /*transposeLhs=*/false, /*transposeRhs=*/true);
+  const double scale = op.getScale().convertToDouble(), softcap = op.getSoftcap().convertToDouble();
+  const double factor = softcap == 0 ? scale : scale / softcap;
+  Value scaled = factor == 1 ? products : b.times(products, factor);
+  return softcap == 0 ? scaled : TanhOp::create(b, scaled).getResult();
+}
+
+template <typename Op> Value buildScores(NnBuilder &b, Op op) {
+  Value scores = buildProducts(b, op);
+  RankedTensorType type = typeOf(scores);
+  if (const double softcap = op.getSoftcap().convertToDouble(); softcap != 0) {
+    scores = b.times(scores, softcap);
   }
   if (Value mask = op.getMask()) {
     Value repeated = repeatMask(b, mask, type.getShape());
@@ -322,6 +345,9 @@ template <typename Op> Value buildScores(NnBuilder &b, Op op) {
     strides.back() = 1;
     Value distance = IndexOp::create(b, type.clone(b.getI64Type()), strides); // key - row
     Value isSeen = b.compare(Predicate::Le, distance, static_cast<double>(diagonalOf(op)));
+    if (op.getWindow() != 0) {
+      isSeen = AndOp::create(b, isSeen, b.compare(Predicate::Ge, distance, static_cast<double>(firstDistanceOf(op))));
+    }
     scores = b.select(isSeen, scores, b.constant(type, kHidden));
   }
   return scores;
@@ -340,6 +366,10 @@ Value buildScoreGradients(NnBuilder &b, AttentionGradientOp op) {
   Value products = b.as(weights, b.mul(b.wide(slope), b.wide(op.getOut())));
   Value mean = b.sum(products, {typeOf(products).getRank() - 1});
   Value gradients = b.mul(weights, b.sub(ofWeights, alongLast(b, mean, weights)));
+  if (op.getSoftcap().convertToDouble() != 0) {
+    Value capped = buildProducts(b, op);
+    gradients = b.mul(gradients, b.sub(b.constant(typeOf(capped), 1), b.mul(capped, capped)));
+  }
   return b.as(op.getQuery(), b.times(gradients, op.getScale().convertToDouble()));
 }
 
@@ -385,16 +415,17 @@ public:
   template <typename Op>
   ReferenceScores(Op op, ArrayRef<Tensor> operands)
       : query(operands[0]), key(operands[1]), mask(op.getMask() ? &operands.back() : nullptr), scale(op.getScale().convertToDouble()),
-        diagonal(op.getCausal() ? diagonalOf(op) : INT64_MAX),
-        shape(scoresTypeOf(op.getQuery().getType(), op.getKey().getType()).getShape()), width(columnsOf(query.getType())) {
+        softcap(op.getSoftcap().convertToDouble()), diagonal(op.getCausal() ? diagonalOf(op) : INT64_MAX),
+        firstDistance(firstDistanceOf(op)), shape(scoresTypeOf(op.getQuery().getType(), op.getKey().getType()).getShape()),
+        width(columnsOf(query.getType())) {
     rows = shape.end()[-2];
     keys = shape.back();
     batches = llvm::product_of(ArrayRef(shape).drop_back(2));
   }
 
-  // Calls `visit` with each row, counted over the batch, and its scores.
-  void forEachRow(llvm::function_ref<void(int64_t batch, int64_t row, ArrayRef<double> scores)> visit) const {
-    std::vector<double> scores(keys);
+  // Calls `visit` with each row, counted over the batch, its scores and the derivatives of their softcaps.
+  void forEachRow(llvm::function_ref<void(int64_t batch, int64_t row, ArrayRef<double> scores, ArrayRef<double> slopes)> visit) const {
+    std::vector<double> scores(keys), slopes(keys, 1);
     forEachIndex(ArrayRef(shape).drop_back(), [&](ArrayRef<int64_t> index, int64_t at) {
       int64_t batch = rows == 0 ? 0 : at / rows;
       for (int64_t j = 0; j < keys; ++j) {
@@ -402,9 +433,16 @@ public:
         for (int64_t w = 0; w < width; ++w) {
           sum += query.getFloat(at * width + w) * key.getFloat((batch * keys + j) * width + w);
         }
-        scores[j] = j - index.back() > diagonal ? kHidden : masked(scale * sum, index, j);
+        double score = scale * sum;
+        if (softcap != 0) {
+          const double share = std::tanh(score / softcap);
+          score = softcap * share;
+          slopes[j] = 1 - share * share;
+        }
+        const int64_t distance = j - index.back();
+        scores[j] = distance > diagonal || distance < firstDistance ? kHidden : masked(score, index, j);
       }
-      visit(batch, at, scores);
+      visit(batch, at, scores, slopes);
     });
   }
 
@@ -425,8 +463,8 @@ private:
   }
 
   const Tensor &query, &key, *mask;
-  double scale;
-  int64_t diagonal;
+  double scale, softcap;
+  int64_t diagonal, firstDistance;
   SmallVector<int64_t> shape;
   int64_t width;
 };
@@ -435,7 +473,7 @@ private:
 
 Tensor AttentionLogSumOp::evaluate(ArrayRef<Tensor> operands) {
   Tensor result(getType());
-  ReferenceScores(*this, operands).forEachRow([&](int64_t, int64_t row, ArrayRef<double> scores) {
+  ReferenceScores(*this, operands).forEachRow([&](int64_t, int64_t row, ArrayRef<double> scores, ArrayRef<double>) {
     double largest = kHidden, sum = 0;
     for (double score : scores) {
       largest = std::max(largest, score);
@@ -453,7 +491,7 @@ Tensor AttentionOp::evaluate(ArrayRef<Tensor> operands) {
   Tensor result(getType());
   int64_t columns = result.getShape().back();
   ReferenceScores reference(*this, operands);
-  reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores) {
+  reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores, ArrayRef<double>) {
     for (int64_t c = 0; c < columns; ++c) {
       double sum = 0;
       for (auto [j, score] : llvm::enumerate(scores)) {
@@ -472,14 +510,14 @@ Tensor AttentionGradientOp::evaluate(ArrayRef<Tensor> operands) {
   Tensor result(getType());
   std::vector<double> sums(result.getNumElements(), 0);
   ReferenceScores reference(*this, operands);
-  reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores) {
+  reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores, ArrayRef<double> slopes) {
     for (auto [j, score] : llvm::enumerate(scores)) {
       int64_t keyRow = batch * reference.keys + static_cast<int64_t>(j);
       double weight = std::exp(score - logSum.getFloat(row)), ofScore = 0;
       for (int64_t c = 0; c < columns; ++c) {
         ofScore += slope.getFloat(row * columns + c) * (value.getFloat(keyRow * columns + c) - out.getFloat(row * columns + c));
       }
-      ofScore *= weight * getScale().convertToDouble();
+      ofScore *= weight * slopes[j] * getScale().convertToDouble();
       for (int64_t w = 0; w < width && getOf() == AttentionOperand::Query; ++w) {
         sums[row * width + w] += ofScore * key.getFloat(keyRow * width + w);
       }

@@ -58,18 +58,23 @@ std::optional<std::array<int64_t, 4>> stridesOf(RankedTensorType mask, RankedTen
 
 // Whether the library takes an op; `others`: tensors besides query, key and value that have to be of their type.
 template <typename Op> bool takesOp(Op op, TypeRange others, exec::Target target) {
-  RankedTensorType query = typeOf(op.getQuery()), mask = op.getMask() ? typeOf(op.getMask()) : RankedTensorType();
+  RankedTensorType query = typeOf(op.getQuery());
+  exec::AttentionForm form;
+  form.mask = op.getMask() ? typeOf(op.getMask()) : RankedTensorType();
+  form.diagonal = op.getCausal() ? std::optional(static_cast<int64_t>(op.getDiagonal())) : std::nullopt;
+  form.window = static_cast<int64_t>(op.getWindow());
+  form.softcap = op.getSoftcap().convertToDouble();
   const bool areAlike =
       llvm::all_of(others, [&](Type type) { return cast<RankedTensorType>(type).getElementType() == query.getElementType(); });
-  std::optional<int64_t> diagonal = op.getCausal() ? std::optional(static_cast<int64_t>(op.getDiagonal())) : std::nullopt;
-  return areAlike && typeOf(op.getLogSum()).getElementType().isF32() && (!mask || stridesOf(mask, query)) &&
-         exec::takesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), mask, diagonal);
+  return areAlike && typeOf(op.getLogSum()).getElementType().isF32() && (!form.mask || stridesOf(form.mask, query)) &&
+         exec::takesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), form);
 }
 
 // Whether two ops have the same scores.
 bool haveSameScores(nn::AttentionLogSumOp a, nn::AttentionOp b) {
   return a.getQuery() == b.getQuery() && a.getKey() == b.getKey() && a.getMask() == b.getMask() && a.getScale() == b.getScale() &&
-         a.getCausal() == b.getCausal() && a.getDiagonal() == b.getDiagonal();
+         a.getCausal() == b.getCausal() && a.getDiagonal() == b.getDiagonal() && a.getWindow() == b.getWindow() &&
+         a.getSoftcap() == b.getSoftcap();
 }
 
 bool takes(nn::AttentionOp op, exec::Target target) {
@@ -286,7 +291,8 @@ void joinAttention(func::FuncOp function, exec::Target target) {
   std::vector<SmallVector<nn::AttentionGradientOp, 3>> gradients;
   function.walk([&](nn::AttentionGradientOp op) {
     std::vector<const void *> key = {op.getScaleAttr().getAsOpaquePointer(), op.getCausalAttr().getAsOpaquePointer(),
-                                     op.getDiagonalAttr().getAsOpaquePointer()};
+                                     op.getDiagonalAttr().getAsOpaquePointer(), op.getWindowAttr().getAsOpaquePointer(),
+                                     op.getSoftcapAttr().getAsOpaquePointer()};
     llvm::for_each(op->getOperands(), [&](Value operand) { key.push_back(operand.getAsOpaquePointer()); });
     auto [number, isNew] = numbers.try_emplace(std::move(key), gradients.size());
     if (isNew) {
@@ -315,6 +321,7 @@ uint64_t attentionWorkspace(Operation *op, exec::Target target) {
     desc.keys = sizes.keys;
     desc.width = sizes.width;
     desc.value_width = sizes.columns;
+    desc.softcap = static_cast<float>(typed.getSoftcap().convertToDouble());
     return attentionWorkspace(desc, target);
   };
   if (auto forward = dyn_cast<nn::AttentionOp>(op)) {
@@ -356,7 +363,8 @@ LogicalResult buildAttentionCall(const CallSite &site) {
     const Sizes sizes = sizesOf(query, typeOf(op.getKey()), typeOf(op.getValue()));
     DenseI64ArrayAttr strides = op.getMask() ? site.builder.getDenseI64ArrayAttr(*stridesOf(typeOf(op.getMask()), query)) : nullptr;
     exec::AttentionOp::create(site.builder, site.loc, backward, site.builder.getArrayAttr(buffers), sizes.batch, sizes.heads, sizes.rows,
-                              sizes.keys, sizes.width, sizes.columns, op.getScale(), op.getCausal(), op.getDiagonal(), strides, inside);
+                              sizes.keys, sizes.width, sizes.columns, op.getScale(), op.getCausal(), op.getDiagonal(), op.getWindow(),
+                              op.getSoftcap(), strides, inside);
     return success();
   };
   auto gradients = llvm::to_vector(body.getOps<nn::AttentionGradientOp>());
@@ -393,6 +401,8 @@ ashlar_rt_attention_desc describeAttention(exec::AttentionOp call) {
   desc.width = call.getWidth();
   desc.value_width = call.getColumns();
   desc.diagonal = static_cast<int64_t>(call.getDiagonal());
+  desc.window = static_cast<int64_t>(call.getWindow());
+  desc.softcap = static_cast<float>(call.getSoftcap().convertToDouble());
   desc.causal = call.getCausal();
   desc.heads_inside = static_cast<uint64_t>(call.getHeadsInside()); // the same bits
   if (std::optional<ArrayRef<int64_t>> strides = call.getMaskStrides()) {

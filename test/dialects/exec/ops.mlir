@@ -48,10 +48,10 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     // CHECK: exec.gemm [{{.*}}] batch 2 m 3 n 4 k 5 transpose_a transpose_b bias epilogue gelu_tanh
     exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                #exec.buffer<arena, 64, memref<f32>>] batch 2 m 3 n 4 k 5 transpose_a transpose_b bias epilogue gelu_tanh
-    // CHECK: exec.attention [{{.*}}] batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 causal diagonal 1 mask [0, 0, 5, 1]
+    // CHECK: exec.attention [{{.*}}] batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 causal diagonal 1 window 2 softcap 3.000000e+00 mask [0, 0, 5, 1]
     exec.attention [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                     #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
-                   batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 causal diagonal 1 mask [0, 0, 5, 1]
+                   batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 causal diagonal 1 window 2 softcap 3.000000e+00 mask [0, 0, 5, 1]
     // CHECK: exec.attention [{{.*}}] batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 heads_inside(k, out)
     exec.attention [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                     #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]

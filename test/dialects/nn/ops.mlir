@@ -236,8 +236,8 @@ func.func @attention(%q: tensor<5x2x3xf32>, %k: tensor<5x4x3xf32>, %v: tensor<5x
   %log_sum = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<5x2x3xf32>, tensor<5x4x3xf32>) -> tensor<5x2xf32>
   // CHECK: nn.attention_log_sum %[[Q]], %[[K]] mask = %[[BOOLS:.*]] scale = 5.000000e-01 causal :
   %0 = nn.attention_log_sum %q, %k mask = %bools scale = 0.5 causal : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x1x4xi1>) -> tensor<5x2xf32>
-  // CHECK: %[[Y:.*]] = nn.attention %[[Q]], %[[K]], %[[V:.*]], %[[L]] mask = %[[FLOATS:.*]] scale = 5.000000e-01 causal diagonal = -2 :
-  %y = nn.attention %q, %k, %v, %log_sum mask = %floats scale = 0.5 causal diagonal = -2
+  // CHECK: %[[Y:.*]] = nn.attention %[[Q]], %[[K]], %[[V:.*]], %[[L]] mask = %[[FLOATS:.*]] scale = 5.000000e-01 causal diagonal = -2 window = 3 softcap = 2.000000e+00 :
+  %y = nn.attention %q, %k, %v, %log_sum mask = %floats scale = 0.5 causal diagonal = -2 window = 3 softcap = 2.0
      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<1x2x4xf16>) -> tensor<5x2x6xf32>
   // CHECK: nn.attention_gradient query %[[Q]], %[[K]], %[[V]], %[[L]], %[[Y]], %[[Y]] scale = 1.000000e+00 :
   %dq = nn.attention_gradient query %q, %k, %v, %log_sum, %y, %y scale = 1.0

@@ -258,3 +258,29 @@ func.func @heads_stay(%q0: tensor<3x16x2x8xf32> {nn.name = "q"}, %m0: tensor<2x1
   %l0 = nn.transpose %l [1, 0, 2] : tensor<2x3x16xf32> -> tensor<3x2x16xf32>
   return %y, %l0 : tensor<2x3x16x8xf32>, tensor<3x2x16xf32>
 }
+
+// -----
+
+// Windows and softcaps are the cpu's.
+// CHECK-LABEL: @window
+// CHECK: exec.fusion attention(
+// CUDA-LABEL: @window
+// CUDA-NOT: exec.fusion
+// EXEC-LABEL: exec.program @window
+// EXEC: exec.attention [{{.*}}] batch 1 heads 3 rows 16 keys 16 width 8 columns 8 scale 1.000000e+00 causal window 4 softcap 3.000000e+01
+func.func @window(%q: tensor<3x16x8xbf16> {nn.name = "q"}) -> (tensor<3x16x8xbf16> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %q scale = 1.0 causal window = 4 softcap = 30.0 : (tensor<3x16x8xbf16>, tensor<3x16x8xbf16>) -> tensor<3x16xf32>
+  %y = nn.attention %q, %q, %q, %l scale = 1.0 causal window = 4 softcap = 30.0 : (tensor<3x16x8xbf16>, tensor<3x16x8xbf16>, tensor<3x16x8xbf16>, tensor<3x16xf32>) -> tensor<3x16x8xbf16>
+  return %y : tensor<3x16x8xbf16>
+}
+
+// -----
+
+// Another window is another score.
+// CHECK-LABEL: @other_window
+// CHECK-NOT: exec.fusion
+func.func @other_window(%q: tensor<3x16x8xbf16> {nn.name = "q"}) -> (tensor<3x16x8xbf16> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %q scale = 1.0 causal : (tensor<3x16x8xbf16>, tensor<3x16x8xbf16>) -> tensor<3x16xf32>
+  %y = nn.attention %q, %q, %q, %l scale = 1.0 causal window = 4 : (tensor<3x16x8xbf16>, tensor<3x16x8xbf16>, tensor<3x16x8xbf16>, tensor<3x16xf32>) -> tensor<3x16x8xbf16>
+  return %y : tensor<3x16x8xbf16>
+}

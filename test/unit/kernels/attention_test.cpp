@@ -77,6 +77,7 @@ struct Problem {
   Tensor added;              // the mask, or
   std::vector<uint8_t> seen; // a mask of bool
   std::vector<float> lse;
+  float before = kNan; // in the workspace, which does not matter
 
   Problem(const ashlar_rt_attention_desc &desc, std::mt19937 &random, float size = 1) : desc(desc) {
     const int64_t ofQ = desc.batch * desc.heads * desc.rows, ofK = desc.batch * desc.key_heads * desc.keys;
@@ -156,7 +157,7 @@ struct Problem {
       const Status status = Attention::prepare(desc, threads, kernel, attention, &workspace);
       INFO(status.message());
       REQUIRE(status.ok());
-      std::fill(workspace.data(), workspace.data() + workspace.bytes() / sizeof(float), kNan); // what was there before does not matter
+      std::fill(workspace.data(), workspace.data() + workspace.bytes() / sizeof(float), before);
       REQUIRE(attention.parts() >= 1);
       REQUIRE(attention.parts() <= threads);
       std::vector<void *> operands = buffers(kind == ASHLAR_RT_ATTENTION_BACKWARD);
@@ -177,9 +178,9 @@ struct Problem {
   }
 
   std::string description() const {
-    return fmt::format("batch {} heads {} / {} rows {} keys {} widths {} {} type {} causal {} {} mask {} softcap {} scale {}", desc.batch,
-                       desc.heads, desc.key_heads, desc.rows, desc.keys, desc.width, desc.value_width, desc.dtype, desc.causal,
-                       desc.diagonal, desc.mask, desc.softcap, desc.scale);
+    return fmt::format("batch {} heads {} / {} rows {} keys {} widths {} {} type {} causal {} {} window {} mask {} softcap {} scale {}",
+                       desc.batch, desc.heads, desc.key_heads, desc.rows, desc.keys, desc.width, desc.value_width, desc.dtype, desc.causal,
+                       desc.diagonal, desc.window, desc.mask, desc.softcap, desc.scale);
   }
 };
 
@@ -281,7 +282,7 @@ private:
           score += problem.added.at(at);
         }
       }
-      if (desc.causal != 0 && j > i + desc.diagonal) {
+      if (desc.causal != 0 && (j > i + desc.diagonal || (desc.window != 0 && j <= i + desc.diagonal - desc.window))) {
         score = -kInfinity;
       }
       scores[j] = score;
@@ -378,6 +379,7 @@ ashlar_rt_attention_desc randomDesc(int round, std::mt19937 &random) {
   desc.dtype = random() % 3 == 0 ? ASHLAR_RT_BF16 : ASHLAR_RT_F32;
   desc.causal = random() % 2;
   desc.diagonal = static_cast<int64_t>(random() % 3) == 0 ? 0 : static_cast<int64_t>(random() % (2 * most)) - most;
+  desc.window = desc.causal != 0 && random() % 2 == 0 ? size(most) : 0;
   desc.softcap = random() % 3 == 0 ? 2.0f : 0.0f;
   desc.scale = random() % 8 == 0 ? -desc.scale : desc.scale;
   return desc;
@@ -429,6 +431,25 @@ TEST_CASE("attention: heads inside rows give the same bits", "[kernels][attentio
   }
 }
 
+TEST_CASE("attention: a window is a mask of the keys before it", "[kernels][attention]") {
+  // Long enough that whole blocks of keys lie before the windows of a block of rows.
+  std::mt19937 random(9);
+  for (const AttentionKernel *kernel : availableKernels()) {
+    for (const int64_t window : {1, 30, 250, 10000}) {
+      for (const int64_t diagonal : {0, 170, -100}) {
+        ashlar_rt_attention_desc desc = square(1, 2, 1, 600, 620, 16, 8);
+        desc.causal = 1;
+        desc.diagonal = diagonal;
+        desc.window = window;
+        Problem narrow(desc, random);
+        narrow.run(*kernel, 3);
+        INFO(kernel->name << ": " << narrow.description());
+        REQUIRE(Exact(narrow).worstShare(narrow) <= 1);
+      }
+    }
+  }
+}
+
 TEST_CASE("attention: the bits do not depend on threads, batch entries or heads", "[kernels][attention]") {
   // Few heads are cut into units of rows and keys, many into whole heads; all of them give the bits of one thread.
   std::mt19937 random(2);
@@ -468,14 +489,15 @@ TEST_CASE("attention: the bits do not depend on threads, batch entries or heads"
   }
 }
 
-TEST_CASE("attention: rows that see no key are 0", "[kernels][attention]") {
+TEST_CASE("attention: rows that see no key are NaN", "[kernels][attention]") {
   std::mt19937 random(3);
   for (const AttentionKernel *kernel : availableKernels()) {
     for (uint32_t mask : kMasks) {
       ashlar_rt_attention_desc desc = square(1, 2, 1, 250, 230, 17, 9);
       desc.causal = 1;
-      desc.diagonal = -210; // of 250 rows, 40 see a key
+      desc.diagonal = -210; // of 250 rows, 40 see a key, and the first block none
       Problem problem(desc, random);
+      problem.before = 1;
       if (mask != 0) {
         problem.addMask(mask, 0, random);
         for (int64_t j = 0; j < 230; ++j) { // row 240 of head 1
@@ -618,6 +640,9 @@ TEST_CASE("attention: refuses what only a broken image can ask for", "[kernels][
   desc.heads_inside = 256;
   REQUIRE(Attention::prepare(desc, 1, attention).message() == "attention with heads inside rows of tensors 0x100: all there are are 0xff");
   desc.heads_inside = 0;
+  desc.window = 3;
+  REQUIRE(Attention::prepare(desc, 1, attention).message() == "attention with a window of 3: it must be positive, and of a causal one");
+  desc.window = 0;
   desc.kind = 9;
   REQUIRE(Attention::prepare(desc, 1, attention).message() == "attention of kind 9: the last known one is 2");
 }

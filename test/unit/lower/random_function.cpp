@@ -473,8 +473,10 @@ private:
     llvm::APFloat scale(0.5 / static_cast<double>(typeOf(x).getShape().back()));
     const bool isCausal = below(2) == 0;
     const int64_t diagonal = isCausal ? below(3) : 0;
+    const int64_t window = isCausal && below(2) == 0 ? diagonal + 1 + below(3) : 0;
+    const llvm::APFloat softcap(below(3) == 0 ? 1.5 : 0);
     Value mask;
-    if (below(2) == 0) {
+    if (below(2) == 0 && window == 0) { // each row sees a key
       SmallVector<int64_t> shape(typeOf(x).getRank(), 1);
       shape.back() = typeOf(x).getShape().end()[-2];
       SmallVector<int64_t> strides(shape.size(), 1);
@@ -482,12 +484,13 @@ private:
       Value bound = nn::ConstantOp::create(b, nn::splat(typeOf(number), 1 + below(3)));
       mask = nn::CompareOp::create(b, typeOf(number).clone(b.getI1Type()), nn::Predicate::Lt, number, bound);
     }
-    Value logSum = nn::AttentionLogSumOp::create(b, x, x, mask, scale, isCausal, diagonal);
-    Value out = nn::AttentionOp::create(b, x.getType(), x, x, x, logSum, mask, scale, isCausal, diagonal);
+    Value logSum = nn::AttentionLogSumOp::create(b, x, x, mask, scale, isCausal, diagonal, window, softcap);
+    Value out = nn::AttentionOp::create(b, x.getType(), x, x, x, logSum, mask, scale, isCausal, diagonal, window, softcap);
     addBounded(logSum);
     add(out);
     auto of = static_cast<nn::AttentionOperand>(below(3));
-    addBounded(nn::AttentionGradientOp::create(b, x.getType(), of, x, x, x, logSum, out, slope, mask, scale, isCausal, diagonal));
+    addBounded(
+        nn::AttentionGradientOp::create(b, x.getType(), of, x, x, x, logSum, out, slope, mask, scale, isCausal, diagonal, window, softcap));
   }
 
   void convolution() {

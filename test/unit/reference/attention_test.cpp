@@ -55,8 +55,12 @@ Form drawForm(const std::string &element, std::mt19937_64 &random) {
   auto below = [&](int64_t limit) { return static_cast<int64_t>(random() % limit); };
   Form form{element, element == "f64" ? "f64" : "f32", "", "", 1 + below(3), 1 + below(5), 1 + below(5), 1 + below(4), 1 + below(4)};
   if (below(2) == 0) {
-    form.causal = " causal diagonal = " + std::to_string(below(3));
+    const int64_t diagonal = below(3);
+    form.causal = " causal diagonal = " + std::to_string(diagonal);
+    form.causal +=
+        below(2) == 0 ? " window = " + std::to_string(diagonal + std::max<int64_t>(form.rows - form.keys, 0) + 1 + below(2)) : "";
   }
+  form.causal += below(3) == 0 ? " softcap = 7.000000e-01" : "";
   if (int64_t kind = below(3); kind > 0) {
     auto size = [&](int64_t whole) { return std::to_string(below(2) == 0 ? whole : 1) + "x"; };
     form.mask = "tensor<" + size(form.batch) + size(form.rows) + size(form.keys) + (kind == 1 ? "i1>" : "f32>");

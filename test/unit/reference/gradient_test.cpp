@@ -268,7 +268,7 @@ void addNormalizationCases(std::vector<Case> &cases, Sizes &sizes) {
 
 // Of the query, the key and the value, through the logarithms of sums as well; masks of bools and floats, and causal.
 void addAttentionCases(std::vector<Case> &cases, Sizes &sizes) {
-  for (const char *form : {"plain", "bool", "float", "causal"}) {
+  for (const char *form : {"plain", "bool", "float", "causal", "window", "softcap"}) {
     std::string name = form;
     int64_t batch = sizes.draw(), rows = sizes.draw(), keys = sizes.draw(), width = sizes.draw(), columns = sizes.draw();
     auto type = [&](int64_t first, int64_t second) { return Sizes::typeOf({batch, first, second}); };
@@ -280,8 +280,13 @@ void addAttentionCases(std::vector<Case> &cases, Sizes &sizes) {
     } else if (name == "bool") { // all true: a row without a key is NaN
       operands.push_back({mask = Sizes::typeOf({batch, 1, keys}, "i1"), 1, 1});
     }
-    std::string attributes = std::string(mask.empty() ? "" : " mask = %d") + " scale = 7.500000e-01" +
-                             (name == "causal" ? " causal diagonal = " + std::to_string(sizes.draw() - 1) : "");
+    std::string attributes = std::string(mask.empty() ? "" : " mask = %d") + " scale = 7.500000e-01";
+    if (name == "causal" || name == "window") { // each row sees a key
+      const int64_t diagonal = sizes.draw() - 1;
+      attributes += " causal diagonal = " + std::to_string(diagonal);
+      attributes += name == "window" ? " window = " + std::to_string(diagonal + std::max<int64_t>(rows - keys, 0) + 2) : "";
+    }
+    attributes += name == "softcap" ? " softcap = 5.000000e-01" : "";
     std::string more = mask.empty() ? "" : ", " + mask;
     cases.push_back(
         {"attention, " + name, operands,

@@ -327,6 +327,13 @@ std::vector<Row> attentionRows() {
       {"nn.attention_log_sum %a, %b" + kScale + " causal diagonal = -1 : (" + kOfLogSum + ") -> " + kVector,
        {kQ, kK},
        "dense<[0x7FF8000000000000, 0.0]> : " + kVector},
+      // Each row sees one key, with the scores 0 and log 3; or both, the score log 3 as 2 tanh(log 3 / 2) = 1.
+      {"nn.attention_log_sum %a, %b" + kScale + " causal window = 1 : (" + kOfLogSum + ") -> " + kVector,
+       {kQ, kK},
+       "dense<[0.0, 1.0986122886681098]> : " + kVector},
+      {"nn.attention_log_sum %a, %b" + kScale + " softcap = 2.0 : (" + kOfLogSum + ") -> " + kVector,
+       {kQ, kK},
+       "dense<[0.6931471805599453, 1.3132616875182228]> : " + kVector},
       {"nn.attention_log_sum %a, %b mask = %c" + kScale + " : (" + kOfLogSum + ", " + kBools + ") -> " + kVector,
        {kQ, kK, "dense<[[true, false]]> : " + kBools},
        "dense<0.0> : " + kVector},

@@ -26,6 +26,9 @@ namespace {
 struct MaskForm {
   std::string name, text;
   bool isCausal = false, hasMask = false;
+  int64_t window = 0;
+  double softcap = 0;
+  bool isRecognized = true;
 };
 
 const std::string kInf = "0xFFF0000000000000";
@@ -74,6 +77,34 @@ std::vector<MaskForm> maskForms() {
        rows(kInf) + kRepeat + "%t1 = nn.add %s, %mb : " + kScores + "\n%fb = nn.broadcast %f dims = [1, 3] : tensor<3x5xf64> -> " +
            kScores + "\n%t = nn.add %t1, %fb : " + kScores + "\n",
        true, true},
+      {"a window of two keys", // rows see keys 0..1, 1..2, 2..3 and 3..4
+       "%m = nn.constant dense<[[0.0, 0.0, " + kInf + ", " + kInf + ", " + kInf + "], [" + kInf + ", 0.0, 0.0, " + kInf + ", " + kInf +
+           "], [" + kInf + ", " + kInf + ", 0.0, 0.0, " + kInf + "], [" + kInf + ", " + kInf + ", " + kInf +
+           ", 0.0, 0.0]]> : tensor<4x5xf64>\n" + kRepeat + kAdd,
+       true, false, 2},
+      {"a window of three keys, by two masks",
+       rows(kInf) + kRepeat + "%t1 = nn.add %s, %mb : " + kScores + "\n" + distances("4x5") +
+           "%low = nn.constant dense<-1> : tensor<4x5xi64>\n%not = nn.compare ge %d, %low : tensor<4x5xi64> -> tensor<4x5xi1>\n"
+           "%both = nn.and %see, %not : tensor<4x5xi1>\n%nb = nn.broadcast %both dims = [2, 3] : tensor<4x5xi1> -> tensor<2x3x4x5xi1>\n" +
+           kHidden + "%t = nn.select %nb, %t1, %h : tensor<2x3x4x5xi1>, " + kScores + "\n",
+       true, false, 3},
+      {"rows of other keys", // the last one sees a key more than its window
+       "%m = nn.constant dense<[[0.0, 0.0, " + kInf + ", " + kInf + ", " + kInf + "], [" + kInf + ", 0.0, 0.0, " + kInf + ", " + kInf +
+           "], [" + kInf + ", " + kInf + ", 0.0, 0.0, " + kInf + "], [" + kInf + ", " + kInf + ", 0.0, 0.0, 0.0]]> : tensor<4x5xf64>\n" +
+           kRepeat + kAdd,
+       false, true},
+      {"a softcap, then causal",
+       "%cap = nn.constant dense<2.0> : " + kScores + "\n%s1 = nn.div %s, %cap : " + kScores + "\n%s2 = nn.tanh %s1 : " + kScores +
+           "\n%s3 = nn.mul %s2, %cap : " + kScores + "\n" + rows(kInf) + kRepeat + "%t = nn.add %s3, %mb : " + kScores + "\n",
+       true, false, 0, 2},
+      {"a mask, then a softcap",
+       rows(kInf) + kRepeat + "%s0 = nn.add %s, %mb : " + kScores + "\n%cap = nn.constant dense<2.0> : " + kScores +
+           "\n%s1 = nn.div %s0, %cap : " + kScores + "\n%s2 = nn.tanh %s1 : " + kScores + "\n%t = nn.mul %s2, %cap : " + kScores + "\n",
+       false, false, 0, 0, /*isRecognized=*/false},
+      {"a softcap of less than 0",
+       "%cap = nn.constant dense<-2.0> : " + kScores + "\n%s1 = nn.div %s, %cap : " + kScores + "\n%s2 = nn.tanh %s1 : " + kScores +
+           "\n%t = nn.mul %s2, %cap : " + kScores + "\n",
+       false, false, 0, 0, /*isRecognized=*/false},
   };
 }
 
@@ -162,10 +193,14 @@ TEST_CASE("recognize attention: every form computes what it did", "[reference][a
         ++count;
         CHECK(op.getCausal() == mask.isCausal);
         CHECK(op.getDiagonal() == (mask.isCausal ? 1 : 0));
+        CHECK(static_cast<int64_t>(op.getWindow()) == mask.window);
+        CHECK(op.getSoftcap().convertToDouble() == mask.softcap);
         CHECK(static_cast<bool>(op.getMask()) == mask.hasMask);
       });
-      after->walk([&](nn::SoftmaxOp) { ++count; });
-      CHECK(count == 1);
+      int64_t softmaxes = 0;
+      after->walk([&](nn::SoftmaxOp) { ++softmaxes; });
+      CHECK(count == (mask.isRecognized ? 1 : 0));
+      CHECK(softmaxes == (mask.isRecognized ? 0 : 1));
       std::vector<Tensor> inputs;
       for (RankedTensorType type : reference::globalArgumentTypes(before->lookupSymbol<func::FuncOp>("forward"))) {
         inputs.push_back(reference::randomTensor(type, random, /*intLimit=*/1));

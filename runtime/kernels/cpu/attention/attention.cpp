@@ -42,6 +42,9 @@ Status check(const ashlar_rt_attention_desc &desc) {
   if (desc.dtype != ASHLAR_RT_F32 && desc.dtype != ASHLAR_RT_BF16) {
     return internal("attention of type {}: it must be f32 or bf16", desc.dtype);
   }
+  if (desc.window < 0 || (desc.window != 0 && desc.causal == 0)) {
+    return internal("attention with a window of {}: it must be positive, and of a causal one", desc.window);
+  }
   if (constexpr uint64_t kAll = 2 * ASHLAR_RT_ATTENTION_D_V - 1; desc.heads_inside > kAll) {
     return internal("attention with heads inside rows of tensors {:#x}: all there are are {:#x}", desc.heads_inside, kAll);
   }
@@ -112,8 +115,11 @@ struct Attention::State {
   int64_t rowBlocks() const { return ceilDiv(desc.rows, memory.blockRows); }
   int64_t keyBlocks() const { return ceilDiv(desc.keys, memory.blockKeys); }
 
-  // Returns the keys that a row sees.
-  int64_t seenBy(int64_t row) const { return desc.causal != 0 ? std::clamp<int64_t>(row + desc.diagonal + 1, 0, desc.keys) : desc.keys; }
+  // Returns how many keys a row sees.
+  int64_t seenBy(int64_t row) const {
+    const int64_t end = row + desc.diagonal + 1, first = desc.window != 0 ? end - desc.window : 0;
+    return desc.causal != 0 ? std::clamp<int64_t>(end, 0, desc.keys) - std::clamp<int64_t>(first, 0, desc.keys) : desc.keys;
+  }
 
   // Returns the costs of the blocks of rows of a head: scores that are seen, and something for each row.
   std::vector<double> rowCosts() const;
@@ -144,7 +150,8 @@ std::vector<double> Attention::State::keyCosts() const {
   std::vector<double> costs(keyBlocks());
   for (int64_t key = 0; key < desc.keys; ++key) {
     const int64_t first = desc.causal != 0 ? std::clamp<int64_t>(key - desc.diagonal, 0, desc.rows) : 0;
-    costs[key / memory.blockKeys] += static_cast<double>(desc.rows - first + 8);
+    const int64_t end = desc.window != 0 ? std::clamp<int64_t>(key - desc.diagonal + desc.window, first, desc.rows) : desc.rows;
+    costs[key / memory.blockKeys] += static_cast<double>(end - first + 8);
   }
   return costs;
 }

@@ -20,14 +20,14 @@ RecomputePoint solve(const std::vector<RecomputeNode> &nodes, double psPerByte) 
   }
   for (unsigned i = 0; i < count; ++i) {
     const RecomputeNode &node = nodes[i];
-    const unsigned needed = 2 * i, repeated = needed + 1;
+    const unsigned needed = 2 * i, rematerialized = needed + 1;
     if (node.isNeeded) {
       graph.addEdge(source, needed, analysis::MinimumCut::kNever);
     }
-    graph.addEdge(needed, repeated, node.isKept ? 0 : psPerByte * static_cast<double>(node.bytes));
-    graph.addEdge(repeated, sink, node.mayRepeat ? static_cast<double>(node.timePs) : analysis::MinimumCut::kNever);
+    graph.addEdge(needed, rematerialized, node.isKept ? 0 : psPerByte * static_cast<double>(node.bytes));
+    graph.addEdge(rematerialized, sink, node.mayRematerialize ? static_cast<double>(node.timePs) : analysis::MinimumCut::kNever);
     for (unsigned operand : node.operands) {
-      graph.addEdge(repeated, 2 * operand, analysis::MinimumCut::kNever);
+      graph.addEdge(rematerialized, 2 * operand, analysis::MinimumCut::kNever);
     }
   }
   std::vector<bool> side = graph.ahead(source, sink);

@@ -17,7 +17,7 @@ struct RecomputeNode {
   int64_t timePs = 0;             // to recompute it
   bool isNeeded = false;          // the backward pass takes it
   bool isKept = false;            // it is there anyway
-  bool mayRepeat = true;          // else it can only be kept
+  bool mayRematerialize = true;   // else it can only be kept
   std::vector<unsigned> operands; // earlier nodes; operands from elsewhere are kept anyway
 };
 

@@ -57,7 +57,7 @@ public:
   }
 
   // Whether a rule lets an op be repeated, or none forbids it.
-  bool mayRepeat(Operation *op) const {
+  bool mayRematerialize(Operation *op) const {
     const dist::RecomputeSetting &setting = settings.at(op);
     bool isOfComm = isa<dist::CollectiveOpInterface>(op);
     return setting.recompute.value_or(true) && (!isOfComm || (isOfVariables(op) ? setting.paramGather : setting.comm));
@@ -179,7 +179,7 @@ std::vector<RecomputeNode> nodesOf(StringRef module, ArrayRef<Operation *> ops, 
     node.timePs = compute && compute.getCost() == Cost::Free ? 0 : analysis::opTimePs(op, rates);
     node.isNeeded = forward.isForBackward(op);
     node.isKept = forward.leaves(op, module) || goesToOtherStage(op);
-    node.mayRepeat = forward.mayRepeat(op);
+    node.mayRematerialize = forward.mayRematerialize(op);
     for (Value operand : op->getOperands()) {
       if (auto found = numbers.find(operand.getDefiningOp()); found != numbers.end()) {
         node.operands.push_back(found->second);
@@ -197,7 +197,7 @@ using NodeKey = std::vector<std::tuple<int64_t, int64_t, bool, bool, bool, std::
 NodeKey keyOf(const std::vector<RecomputeNode> &nodes) {
   NodeKey key;
   for (const RecomputeNode &node : nodes) {
-    key.emplace_back(node.bytes, node.timePs, node.isNeeded, node.isKept, node.mayRepeat, node.operands);
+    key.emplace_back(node.bytes, node.timePs, node.isNeeded, node.isKept, node.mayRematerialize, node.operands);
   }
   return key;
 }
@@ -231,7 +231,7 @@ RecomputeSegments segmentsByRules(func::FuncOp step, const nn::Phases &phases, c
   for (Operation *op : forward.ops) {
     const dist::RecomputeSetting &setting = forward.settings.at(op);
     const bool isOutput = goesToOtherStage(op) || (!setting.module.empty() && forward.leaves(op, setting.module));
-    if (setting.recompute.value_or(false) && forward.mayRepeat(op) && !isOutput) {
+    if (setting.recompute.value_or(false) && forward.mayRematerialize(op) && !isOutput) {
       segments[op] = ForwardOps::segmentOf(setting.module.empty() ? forward.paths.lookup(op) : setting.module, op);
     }
   }

@@ -56,7 +56,7 @@ SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp give
     return {};
   }
   SmallVector<WeightedProgram> programs = programsOfStep(*copy);
-  LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), planner, analysis::findDeviceRates(*copy), options.smallBytes);
+  LayoutGraph graph(*problem, programs, findColourClasses(*problem), planner, analysis::findDeviceRates(*copy), options.smallBytes);
   std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, *copyStep(given));
   const Deadline deadline(options.seconds);
   SmallVector<dist::RunnerUpAttr> list;

@@ -39,9 +39,9 @@ int64_t multiply(int64_t a, int64_t b) {
 
 class LayoutGraph::Builder {
 public:
-  Builder(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts, analysis::Planner &planner,
+  Builder(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, ColourClasses classes, analysis::Planner &planner,
           const analysis::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
-      : space(problem, programs, std::move(parts), planner, rates), planner(planner), redistributions(space, planner),
+      : space(problem, programs, std::move(classes), planner, rates), planner(planner), redistributions(space, planner),
         smallBytes(smallBytes), rows(space, nodes, graph, firstRows) {
     addNodes();
     addEdges();
@@ -55,17 +55,17 @@ public:
     decided.tensors.resize(space.problem.tensors.size());
     decided.operands.resize(space.problem.ops.size());
     for (unsigned tensor = 0; tensor < space.problem.tensors.size(); ++tensor) {
-      if (auto node = nodes.tensors.find(space.parts.tensors[tensor]); node != nodes.tensors.end()) {
-        decided.tensors[tensor] = space.holdings.at(space.parts.tensors[tensor])[choices[node->second]].home;
+      if (auto node = nodes.tensors.find(space.classes.tensors[tensor]); node != nodes.tensors.end()) {
+        decided.tensors[tensor] = space.holdings.at(space.classes.tensors[tensor])[choices[node->second]].home;
       }
     }
     space.forEachOp([&](unsigned number, int64_t) {
       const layout::ProblemOp &op = space.problem.ops[number];
-      auto node = nodes.ops.find(space.parts.ops[number]);
+      auto node = nodes.ops.find(space.classes.ops[number]);
       if (node == nodes.ops.end()) {
         return;
       }
-      const OpChoice &choice = space.opChoices.at(space.parts.ops[number])[choices[node->second]];
+      const OpChoice &choice = space.opChoices.at(space.classes.ops[number])[choices[node->second]];
       decided.operands[number].resize(op.operands.size());
       for (auto [index, value] : llvm::enumerate(op.operands)) {
         const unsigned tensor = space.problem.values[value].tensor;
@@ -85,11 +85,11 @@ public:
     Choices choices(graph.numNodes(), 0);
     llvm::DenseSet<unsigned> done;
     for (unsigned tensor = 0; tensor < space.problem.tensors.size(); ++tensor) {
-      auto node = nodes.tensors.find(space.parts.tensors[tensor]);
+      auto node = nodes.tensors.find(space.classes.tensors[tensor]);
       if (node == nodes.tensors.end() || !done.insert(node->second).second) {
         continue;
       }
-      const SmallVector<Holding> &list = space.holdings.at(space.parts.tensors[tensor]);
+      const SmallVector<Holding> &list = space.holdings.at(space.classes.tensors[tensor]);
       auto home = LayoutAttr::get(space.problem.mesh.getContext(),
                                   dist::withoutUnitAxes(space.problem.mesh, laidOut.tensors[tensor].given->layout));
       const auto *found = llvm::find_if(list, [&](const Holding &holding) { return holding.home == home && !holding.second; });
@@ -101,11 +101,11 @@ public:
     bool isKnown = true;
     const llvm::BitVector delayedSums = layout::findDelayedSums(laidOut);
     space.forEachOp([&](unsigned number, int64_t) {
-      auto node = nodes.ops.find(space.parts.ops[number]);
+      auto node = nodes.ops.find(space.classes.ops[number]);
       if (node == nodes.ops.end() || !done.insert(node->second).second) {
         return;
       }
-      const std::vector<OpChoice> &list = space.opChoices.at(space.parts.ops[number]);
+      const std::vector<OpChoice> &list = space.opChoices.at(space.classes.ops[number]);
       const layout::ProblemOp &row = laidOut.ops[number];
       layout::FactorSplit split = layout::chooseSplit(laidOut, row, planner, row.results.size() == 1 && delayedSums[row.results.front()]);
       // What is split where the op has an expansion is computed so.
@@ -130,12 +130,12 @@ public:
   }
 
   std::optional<Decision> decisionOfTensor(unsigned tensor) const {
-    auto node = nodes.tensors.find(space.parts.tensors[tensor]);
+    auto node = nodes.tensors.find(space.classes.tensors[tensor]);
     if (node == nodes.tensors.end()) {
       return std::nullopt;
     }
     Decision decision{node->second, {}, {}};
-    for (const Holding &holding : space.holdings.at(space.parts.tensors[tensor])) {
+    for (const Holding &holding : space.holdings.at(space.classes.tensors[tensor])) {
       decision.layouts.push_back(holding.home);
       SmallVector<int64_t> pieces = countPieces(holding.home.getLayout().dims);
       decision.pieces.push_back({std::accumulate(pieces.begin(), pieces.end(), int64_t(1), std::multiplies<int64_t>())});
@@ -144,12 +144,12 @@ public:
   }
 
   std::optional<Decision> decisionOfOp(unsigned op) const {
-    auto node = nodes.ops.find(space.parts.ops[op]);
+    auto node = nodes.ops.find(space.classes.ops[op]);
     if (node == nodes.ops.end()) {
       return std::nullopt;
     }
     Decision decision{node->second, {}, {}};
-    for (const OpChoice &choice : space.opChoices.at(space.parts.ops[op])) {
+    for (const OpChoice &choice : space.opChoices.at(space.classes.ops[op])) {
       decision.layouts.push_back(choice.results.front());
       decision.pieces.push_back(countPieces(choice.split));
     }
@@ -168,20 +168,20 @@ private:
 
   void addNodes() {
     space.forEachOp([&](unsigned number, int64_t runs) {
-      const unsigned part = space.parts.ops[number];
-      auto choices = space.opChoices.find(part);
+      const unsigned opClass = space.classes.ops[number];
+      auto choices = space.opChoices.find(opClass);
       if (choices == space.opChoices.end()) {
         return;
       }
-      auto [node, isNew] = nodes.ops.try_emplace(part, 0);
+      auto [node, isNew] = nodes.ops.try_emplace(opClass, 0);
       if (isNew) {
         node->second = graph.addNode(std::vector<Cost>(choices->second.size(), 0));
-        std::vector<Cost> &costs = opCosts[part];
+        std::vector<Cost> &costs = opCosts[opClass];
         for (const OpChoice &choice : choices->second) {
           costs.push_back(addCosts(computePs(number, choice), choice.sendPs));
         }
       }
-      for (auto [choice, cost] : llvm::enumerate(opCosts[part])) {
+      for (auto [choice, cost] : llvm::enumerate(opCosts[opClass])) {
         graph.addCost(node->second, choice, multiply(cost, runs));
       }
     });
@@ -190,11 +190,11 @@ private:
     }
     // What nobody makes is brought to its second layout from its first, in each run of a program.
     auto addGather = [&](unsigned tensor, int64_t runs) {
-      if (space.holdings.contains(space.parts.tensors[tensor])) {
-        for (auto [choice, holding] : llvm::enumerate(space.holdings.find(space.parts.tensors[tensor])->second)) {
+      if (space.holdings.contains(space.classes.tensors[tensor])) {
+        for (auto [choice, holding] : llvm::enumerate(space.holdings.find(space.classes.tensors[tensor])->second)) {
           const int64_t time =
               holding.second ? redistributions.of({space.problem.tensors[tensor].type, true}, holding.home, holding.second) : 0;
-          graph.addCost(nodes.tensors[space.parts.tensors[tensor]], choice, multiply(time, runs));
+          graph.addCost(nodes.tensors[space.classes.tensors[tensor]], choice, multiply(time, runs));
         }
       }
     };
@@ -314,7 +314,7 @@ private:
     return Had(llvm::map_to_vector(space.holdings.find(tensor)->second, [](const Holding &holding) { return Holding{holding.home, {}}; }));
   }
 
-  // Adds the redistributions of the values. Those between the same parts are estimated once.
+  // Adds the redistributions of the values. Those between the same classes are estimated once.
   void addEdges() {
     // maker or tensor, user or tensor, result of the maker, operand of the user: how often.
     const llvm::BitVector delayedSums = layout::findDelayedSums(space.problem);
@@ -329,10 +329,10 @@ private:
     };
     space.forEachOp([&](unsigned number, int64_t runs) {
       const layout::ProblemOp &op = space.problem.ops[number];
-      const bool hasNode = nodes.ops.count(space.parts.ops[number]);
+      const bool hasNode = nodes.ops.count(space.classes.ops[number]);
       for (auto [index, value] : llvm::enumerate(op.results)) {
         if (hasNode && space.isHeld(value)) {
-          add(OpToTensor, space.parts.ops[number], space.parts.tensors[space.problem.values[value].tensor], index, 0, runs, value);
+          add(OpToTensor, space.classes.ops[number], space.classes.tensors[space.problem.values[value].tensor], index, 0, runs, value);
         }
       }
       for (auto [index, value] : llvm::enumerate(op.operands)) {
@@ -342,18 +342,18 @@ private:
         std::optional<unsigned> kept = isa<nn::WriteOp, func::ReturnOp>(op.op) ? op.taken[index] : std::nullopt;
         std::optional<unsigned> maker = space.problem.values[value].maker;
         if (space.isHeld(value)) {
-          const unsigned tensor = space.parts.tensors[space.problem.values[value].tensor];
+          const unsigned tensor = space.classes.tensors[space.problem.values[value].tensor];
           if (kept) {
-            add(TensorToTensor, tensor, space.parts.tensors[*kept], 0, 0, runs, value);
+            add(TensorToTensor, tensor, space.classes.tensors[*kept], 0, 0, runs, value);
           } else if (hasNode) {
-            add(TensorToOp, tensor, space.parts.ops[number], 0, index, runs, value);
+            add(TensorToOp, tensor, space.classes.ops[number], 0, index, runs, value);
           }
-        } else if (maker && nodes.ops.count(space.parts.ops[*maker])) {
+        } else if (maker && nodes.ops.count(space.classes.ops[*maker])) {
           const unsigned result = llvm::find(space.problem.ops[*maker].results, value) - space.problem.ops[*maker].results.begin();
           if (kept) {
-            add(OpToTensor, space.parts.ops[*maker], space.parts.tensors[*kept], result, 0, runs, value);
+            add(OpToTensor, space.classes.ops[*maker], space.classes.tensors[*kept], result, 0, runs, value);
           } else if (hasNode) {
-            add(OpToOp, space.parts.ops[*maker], space.parts.ops[number], result, index, runs, value);
+            add(OpToOp, space.classes.ops[*maker], space.classes.ops[number], result, index, runs, value);
           }
         }
       }
@@ -393,7 +393,7 @@ private:
       if (!of) {
         continue;
       }
-      const unsigned parameter = byName.lookup(*of), a = space.parts.tensors[parameter], b = space.parts.tensors[tensor];
+      const unsigned parameter = byName.lookup(*of), a = space.classes.tensors[parameter], b = space.classes.tensors[tensor];
       const RankedTensorType type = space.problem.tensors[parameter].type;
       if (type.getShape() != space.problem.tensors[tensor].type.getShape() || !tied.insert({a, b}).second) {
         continue;
@@ -414,13 +414,13 @@ private:
   RedistributionTimes redistributions;
   const int64_t smallBytes;
   PartNodes nodes;
-  std::map<unsigned, std::vector<Cost>> opCosts; // by part
+  std::map<unsigned, std::vector<Cost>> opCosts; // by class
   MemoryRows rows;
 };
 
-LayoutGraph::LayoutGraph(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts,
+LayoutGraph::LayoutGraph(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, ColourClasses classes,
                          analysis::Planner &planner, const analysis::DeviceRates &rates, int64_t smallBytes, size_t firstRows)
-    : builder(std::make_unique<Builder>(problem, programs, std::move(parts), planner, rates, smallBytes, firstRows)) {}
+    : builder(std::make_unique<Builder>(problem, programs, std::move(classes), planner, rates, smallBytes, firstRows)) {}
 
 LayoutGraph::~LayoutGraph() = default;
 

@@ -38,7 +38,7 @@ class LayoutGraph {
 public:
   // The mesh's axes of one device take no part. Given layouts are constraints: a closed dim is split so, an open one at least so.
   // `smallBytes`: state of a parameter of fewer bytes is split as the parameter is. `firstRows`: of each program.
-  LayoutGraph(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts,
+  LayoutGraph(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, ColourClasses classes,
               analysis::Planner &planner, const analysis::DeviceRates &rates, int64_t smallBytes = 0, size_t firstRows = 16);
   ~LayoutGraph();
 
@@ -52,7 +52,7 @@ public:
   DecidedLayouts decode(const Choices &choices) const;
 
   // Returns the choices that correspond to a problem with the same tensors and ops, where all tensors have layouts: the splits of
-  // chooseSplit(). Where parts that are one here have different layouts, the first one counts. Nothing where a choice is not in the graph.
+  // chooseSplit(). Where tensors of one class have different layouts, the first one counts. Nothing where a choice is not in the graph.
   std::optional<Choices> encode(const layout::LayoutProblem &laidOut) const;
 
   // The meaning of a node's choices, one by one.

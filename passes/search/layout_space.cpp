@@ -24,9 +24,9 @@ bool canBecome(LayoutAttr from, LayoutAttr to) {
   return llvm::all_of(to.getPartialAxes(), [&](Attribute axis) { return llvm::is_contained(from.getPartialAxes(), axis); });
 }
 
-LayoutSpace::LayoutSpace(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, RepeatedParts parts,
+LayoutSpace::LayoutSpace(const layout::LayoutProblem &problem, ArrayRef<WeightedProgram> programs, ColourClasses classes,
                          analysis::Planner &planner, const analysis::DeviceRates &rates)
-    : problem(problem), programs(programs), parts(std::move(parts)), rates(rates) {
+    : problem(problem), programs(programs), classes(std::move(classes)), rates(rates) {
   findUses();
   findTraffic();
   findHeldTensors();
@@ -88,7 +88,7 @@ int64_t LayoutSpace::bytesAgain(unsigned value) const {
 
 bool LayoutSpace::mayBeSum(unsigned value, StringAttr axis) const {
   std::optional<unsigned> maker = problem.values[value].maker;
-  auto choices = maker && !isHeld(value) ? opChoices.find(parts.ops[*maker]) : opChoices.end();
+  auto choices = maker && !isHeld(value) ? opChoices.find(classes.ops[*maker]) : opChoices.end();
   if (choices == opChoices.end()) {
     return false;
   }
@@ -103,9 +103,9 @@ void LayoutSpace::listOpChoices(analysis::Planner &planner) {
   forEachOp([&](unsigned number, int64_t) {
     const layout::ProblemOp &op = problem.ops[number];
     bool isFreeSource = op.results.size() == 1 && isFree(op.results.front());
-    if (op.rule && !isFreeSource && opChoices.count(parts.ops[number]) == 0) {
+    if (op.rule && !isFreeSource && opChoices.count(classes.ops[number]) == 0) {
       auto mayBeTerms = [&](unsigned operand, StringAttr axis) { return mayBeSum(op.operands[operand], axis); };
-      opChoices[parts.ops[number]] = listChoices(problem, op, planner, mayBeTerms);
+      opChoices[classes.ops[number]] = listChoices(problem, op, planner, mayBeTerms);
     }
   });
 }
@@ -113,34 +113,34 @@ void LayoutSpace::listOpChoices(analysis::Planner &planner) {
 // Tensors with nodes of their own: all but what one op makes and one other uses. What nobody uses needs none.
 void LayoutSpace::findHeldTensors() {
   for (auto [variable, tensor] : problem.variables) {
-    held.insert(parts.tensors[tensor]);
-    variables.insert(parts.tensors[tensor]);
+    held.insert(classes.tensors[tensor]);
+    variables.insert(classes.tensors[tensor]);
   }
   for (auto [number, value] : llvm::enumerate(problem.values)) {
     bool isGiven = problem.tensors[value.tensor].given.has_value();
     bool isUsed = !uses[number].empty();
     if (isUsed && !isFree(number) && (!value.maker || isGiven || uses[number].size() > 1)) {
-      held.insert(parts.tensors[value.tensor]);
+      held.insert(classes.tensors[value.tensor]);
     }
   }
   forEachOp([&](unsigned number, int64_t) {
     if (isa<func::ReturnOp>(problem.ops[number].op)) {
       for (std::optional<unsigned> taken : problem.ops[number].taken) {
-        held.insert(parts.tensors[*taken]);
+        held.insert(classes.tensors[*taken]);
       }
     }
   });
 }
 
 bool LayoutSpace::isHeld(unsigned value) const {
-  return held.contains(parts.tensors[problem.values[value].tensor]);
+  return held.contains(classes.tensors[problem.values[value].tensor]);
 }
 
 // The choices of each held tensor: the layouts that the ops around it have for it.
 void LayoutSpace::listHoldings() {
   auto add = [&](unsigned tensor, LayoutAttr layout) {
-    if (held.contains(parts.tensors[tensor])) {
-      around[parts.tensors[tensor]].insert(wholeOf(layout));
+    if (held.contains(classes.tensors[tensor])) {
+      around[classes.tensors[tensor]].insert(wholeOf(layout));
     }
   };
   for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {
@@ -149,7 +149,7 @@ void LayoutSpace::listHoldings() {
   }
   forEachOp([&](unsigned number, int64_t) {
     const layout::ProblemOp &op = problem.ops[number];
-    auto choices = opChoices.find(parts.ops[number]);
+    auto choices = opChoices.find(classes.ops[number]);
     if (choices == opChoices.end()) {
       return;
     }

@@ -6,8 +6,8 @@
 #define ASHLAR_PASSES_SEARCH_LAYOUT_SPACE_H
 
 #include "passes/layout/redistribute/estimate.h"
+#include "passes/search/colour_classes.h"
 #include "passes/search/op_choices.h"
-#include "passes/search/repeated_ops.h"
 
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
@@ -42,7 +42,7 @@ public:
     unsigned op, operand;
   };
 
-  LayoutSpace(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, RepeatedParts parts,
+  LayoutSpace(const layout::LayoutProblem &problem, llvm::ArrayRef<WeightedProgram> programs, ColourClasses classes,
               analysis::Planner &planner, const analysis::DeviceRates &rates);
 
   // Calls `visit` for each op of the programs, with the runs of its program.
@@ -65,11 +65,11 @@ public:
 
   const layout::LayoutProblem &problem;
   const llvm::SmallVector<WeightedProgram> programs;
-  const RepeatedParts parts;
+  const ColourClasses classes;
   const analysis::DeviceRates rates;
   std::vector<llvm::SmallVector<Use, 2>> uses; // by value
   llvm::DenseMap<mlir::Operation *, layout::OpTraffic> traffic;
-  std::map<unsigned, std::vector<OpChoice>> opChoices; // by part, as all below
+  std::map<unsigned, std::vector<OpChoice>> opChoices; // by class, as all below
   llvm::DenseSet<unsigned> held, variables;
   llvm::MapVector<unsigned, llvm::SmallVector<Holding>> holdings;
 

@@ -18,23 +18,23 @@ using dist::LayoutAttr;
 
 // Returns what a value or variable takes where it lies, by the choices of the node that decides on it; nothing where none does.
 std::optional<Row::Term> MemoryRows::termOf(unsigned tensor, std::optional<unsigned> value) const {
-  const unsigned part = space.parts.tensors[tensor];
+  const unsigned tensorClass = space.classes.tensors[tensor];
   const RankedTensorType type = space.problem.tensors[tensor].type;
   Row::Term term;
-  if (auto node = nodes.tensors.find(part); node != nodes.tensors.end()) {
+  if (auto node = nodes.tensors.find(tensorClass); node != nodes.tensors.end()) {
     term.node = node->second;
-    for (const Holding &holding : space.holdings.find(part)->second) {
+    for (const Holding &holding : space.holdings.find(tensorClass)->second) {
       term.amounts.push_back(space.localBytes(type, holding.home) + (holding.second && value ? space.localBytes(type, holding.second) : 0));
     }
     return term;
   }
   std::optional<unsigned> maker = value ? space.problem.values[*value].maker : std::nullopt;
-  if (!maker || !nodes.ops.count(space.parts.ops[*maker])) {
+  if (!maker || !nodes.ops.count(space.classes.ops[*maker])) {
     return std::nullopt;
   }
   const unsigned result = llvm::find(space.problem.ops[*maker].results, *value) - space.problem.ops[*maker].results.begin();
-  term.node = nodes.ops.at(space.parts.ops[*maker]);
-  for (const OpChoice &choice : space.opChoices.at(space.parts.ops[*maker])) {
+  term.node = nodes.ops.at(space.classes.ops[*maker]);
+  for (const OpChoice &choice : space.opChoices.at(space.classes.ops[*maker])) {
     term.amounts.push_back(space.localBytes(type, choice.results[result]));
   }
   return term;

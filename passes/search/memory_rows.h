@@ -12,7 +12,7 @@
 
 namespace ashlar::search {
 
-// The nodes of a graph that decide on ops and held tensors, by part.
+// The nodes of a graph that decide on ops and held tensors, by class.
 struct PartNodes {
   std::map<unsigned, unsigned> ops, tensors;
 };

@@ -101,7 +101,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return failure();
     }
     SmallVector<WeightedProgram> programs = programsOfStep(*copy);
-    LayoutGraph graph(*problem, programs, findRepeatedParts(*problem), *planner, analysis::findDeviceRates(*copy), smallBytes());
+    LayoutGraph graph(*problem, programs, findColourClasses(*problem), *planner, analysis::findDeviceRates(*copy), smallBytes());
     Request request;
     for (bool splitsBatch : {false, true}) { // the other strategies are where it starts
       if (std::optional<Choices> known = encodeInferred(graph, splitsBatch)) {

@@ -30,8 +30,8 @@ bool isCheap(Operation *op) {
          llvm::all_of(op->getOperands(), [&](Value operand) { return elementsOf(operand) <= elementsOf(op->getResult(0)); });
 }
 
-// Returns what an op takes that a program computes again: what another program makes is there before this one begins, or much later.
-OperandRange repeatedOperands(Operation *op) {
+// Returns what an op takes that a program rematerializes: what another program makes is there before this one begins, or much later.
+OperandRange rematerializedOperands(Operation *op) {
   return op->getOperands().take_front(isa<dist::AfterOp>(op) ? 1 : op->getNumOperands());
 }
 
@@ -74,7 +74,7 @@ SmallVector<StageProgram *> FunctionCut::programsOf(int64_t stage) {
   return found;
 }
 
-std::optional<bool> FunctionCut::repeatsAnyway(Operation *op, const StageProgram &program) {
+std::optional<bool> FunctionCut::rematerializesAnyway(Operation *op, const StageProgram &program) {
   switch (assignment.accessOf(op)) {
   case Access::Free: {
     auto read = dyn_cast<nn::ReadOp>(op);
@@ -92,7 +92,7 @@ std::optional<bool> FunctionCut::repeatsAnyway(Operation *op, const StageProgram
   return isCheap(op) && maker && maker->stage == program.stage ? std::nullopt : std::optional(false);
 }
 
-void FunctionCut::planRepeats(StageProgram &program) {
+void FunctionCut::planRematerialization(StageProgram &program) {
   analysis::MinimumCut graph;
   const unsigned made = graph.addNode(), needed = graph.addNode();
   llvm::MapVector<Operation *, unsigned> nodes; // by op: where its operands are; the next one is where its results are
@@ -121,13 +121,14 @@ void FunctionCut::planRepeats(StageProgram &program) {
   while (!pending.empty()) {
     Operation *op = pending.pop_back_val();
     const unsigned node = nodes.lookup(op);
-    const std::optional<bool> repeats = repeatsAnyway(op, program);
-    graph.addEdge(node, node + 1, repeats.value_or(false) ? analysis::MinimumCut::kNever : static_cast<double>(bytesToPass(op, program)));
-    if (repeats == false) {
+    const std::optional<bool> rematerializes = rematerializesAnyway(op, program);
+    graph.addEdge(node, node + 1,
+                  rematerializes.value_or(false) ? analysis::MinimumCut::kNever : static_cast<double>(bytesToPass(op, program)));
+    if (rematerializes == false) {
       graph.addEdge(made, node, analysis::MinimumCut::kNever);
       continue;
     }
-    for (Value operand : repeatedOperands(op)) {
+    for (Value operand : rematerializedOperands(op)) {
       if (std::optional<unsigned> from = nodeOf(operand)) {
         graph.addEdge(*from + 1, node, analysis::MinimumCut::kNever);
       }
@@ -148,9 +149,9 @@ int64_t FunctionCut::bytesToPass(Operation *op, const StageProgram &program) {
   return bytes;
 }
 
-bool FunctionCut::repeats(Operation *op, const StageProgram &program) {
+bool FunctionCut::rematerializes(Operation *op, const StageProgram &program) {
   auto known = planned.find({op, &program});
-  return known != planned.end() ? known->second : repeatsAnyway(op, program).value_or(false);
+  return known != planned.end() ? known->second : rematerializesAnyway(op, program).value_or(false);
 }
 
 // Returns the program that passes the results of an op on.
@@ -190,11 +191,11 @@ LogicalResult FunctionCut::need(Value value, StageProgram &program, SmallVectorI
   if (program.ops.contains(def) || program.imports.contains(value)) {
     return success();
   }
-  if (repeats(def, program)) {
-    if (!repeated[&program].insert(def).second) {
+  if (rematerializes(def, program)) {
+    if (!rematerialized[&program].insert(def).second) {
       return success();
     }
-    for (Value operand : llvm::reverse(repeatedOperands(def))) {
+    for (Value operand : llvm::reverse(rematerializedOperands(def))) {
       pending.push_back({operand, &program});
     }
     return success();
@@ -221,7 +222,7 @@ LogicalResult FunctionCut::finish() {
   }
   llvm::sort(order, [](StageProgram *a, StageProgram *b) { return std::pair(a->time, a->stage) < std::pair(b->time, b->stage); });
   for (StageProgram *program : order) {
-    planRepeats(*program);
+    planRematerialization(*program);
     for (Operation *op : llvm::concat<Operation *const>(program->ops.getArrayRef(), program->writes)) {
       for (Value operand : op->getOperands()) {
         if (failed(need(operand, *program))) {
@@ -248,7 +249,7 @@ void FunctionCut::takeUnusedInputs() {
 
 SmallVector<StringRef> FunctionCut::variablesRead(StageProgram &program) {
   SmallVector<StringRef> names;
-  for (Operation *op : repeated[&program]) {
+  for (Operation *op : rematerialized[&program]) {
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
       names.push_back(read.getVariable());
     }
@@ -321,7 +322,7 @@ func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, functi
   builder.setInsertionPointToStart(made.addEntryBlock());
   IRMapping mapping;
   mapping.map(arguments, made.getArguments());
-  const llvm::DenseSet<Operation *> &again = repeated[&program];
+  const llvm::DenseSet<Operation *> &again = rematerialized[&program];
   for (Operation &op : function.front().without_terminator()) {
     auto after = dyn_cast<dist::AfterOp>(op);
     if (again.contains(&op) && after && !mapping.contains(after.getEvent())) {

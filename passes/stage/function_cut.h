@@ -63,20 +63,20 @@ public:
   llvm::SmallVector<llvm::StringRef> variablesRead(StageProgram &program);
 
 private:
-  // Decides which ops of its stage a program computes again, so that least is passed on to it: a minimum cut of the values between those
+  // Decides which ops of its stage a program rematerializes, so that least is passed on to it: a minimum cut of the values between those
   // that only their makers can compute and those that the program takes. An op that takes no more than a walk over its result may be
-  // computed again.
-  void planRepeats(StageProgram &program);
+  // rematerialized.
+  void planRematerialization(StageProgram &program);
 
   // Returns the bytes of an op's results, without those that are passed on to the stage anyway.
   int64_t bytesToPass(mlir::Operation *op, const StageProgram &program);
 
-  // Whether a program computes an op that another one runs, too, instead of getting its result. Assumes planRepeats() of what the ops of
-  // the program take.
-  bool repeats(mlir::Operation *op, const StageProgram &program);
+  // Whether a program computes an op that another one runs, too, instead of getting its result. Assumes planRematerialization() of what the
+  // ops of the program take.
+  bool rematerializes(mlir::Operation *op, const StageProgram &program);
 
   // The same, as far as no plan decides it; nothing where one does.
-  std::optional<bool> repeatsAnyway(mlir::Operation *op, const StageProgram &program);
+  std::optional<bool> rematerializesAnyway(mlir::Operation *op, const StageProgram &program);
 
   // Whether a program of the same stage writes a variable before this one runs.
   bool isWrittenBefore(llvm::StringRef variable, const StageProgram &program) const;
@@ -97,8 +97,8 @@ private:
   std::map<std::pair<int64_t, std::string>, StageProgram> list; // by stage and name
   llvm::DenseMap<mlir::Operation *, StageProgram *> programs;
   std::map<std::pair<int64_t, llvm::StringRef>, int64_t> writeTimes; // by stage and variable: of the first program that writes it
-  llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> planned; // what is computed again
-  llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> repeated;       // by program: rematerialized ops
+  llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> planned; // whether one rematerializes an op
+  llvm::DenseMap<StageProgram *, llvm::DenseSet<mlir::Operation *>> rematerialized; // by program
 };
 
 } // namespace ashlar::stage

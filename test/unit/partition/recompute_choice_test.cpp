@@ -15,9 +15,9 @@ using namespace ashlar::partition;
 
 namespace {
 
-// Returns what it takes to compute the nodes of `repeated` again where they are needed, as the header says it; nothing where one of them
-// must not be repeated.
-std::optional<RecomputePoint> evaluate(const std::vector<RecomputeNode> &nodes, const std::vector<bool> &repeated) {
+// Returns what it takes to compute the nodes of `rematerialized` again where they are needed, as the header says it; nothing where one of
+// them must not be.
+std::optional<RecomputePoint> evaluate(const std::vector<RecomputeNode> &nodes, const std::vector<bool> &rematerialized) {
   std::vector<bool> isNeeded(nodes.size());
   RecomputePoint point;
   point.isRecomputed.resize(nodes.size());
@@ -25,11 +25,11 @@ std::optional<RecomputePoint> evaluate(const std::vector<RecomputeNode> &nodes, 
     if (!nodes[i].isNeeded && !isNeeded[i]) {
       continue;
     }
-    if (!repeated[i]) {
+    if (!rematerialized[i]) {
       point.keptBytes += nodes[i].isKept ? 0 : nodes[i].bytes;
       continue;
     }
-    if (!nodes[i].mayRepeat) {
+    if (!nodes[i].mayRematerialize) {
       return std::nullopt;
     }
     point.isRecomputed[i] = true;
@@ -45,11 +45,11 @@ std::optional<RecomputePoint> evaluate(const std::vector<RecomputeNode> &nodes, 
 std::vector<RecomputePoint> allChoices(const std::vector<RecomputeNode> &nodes) {
   std::vector<RecomputePoint> all;
   for (unsigned mask = 0; mask < 1u << nodes.size(); ++mask) {
-    std::vector<bool> repeated(nodes.size());
+    std::vector<bool> rematerialized(nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i) {
-      repeated[i] = mask >> i & 1;
+      rematerialized[i] = mask >> i & 1;
     }
-    if (auto point = evaluate(nodes, repeated)) {
+    if (auto point = evaluate(nodes, rematerialized)) {
       all.push_back(*point);
     }
   }
@@ -77,7 +77,7 @@ std::vector<std::pair<int64_t, int64_t>> bytesAndTimes(const std::vector<Recompu
 }
 
 RecomputeNode node(int64_t bytes, int64_t timePs, bool isNeeded, std::vector<unsigned> operands = {}) {
-  return {bytes, timePs, isNeeded, /*isKept=*/false, /*mayRepeat=*/true, std::move(operands)};
+  return {bytes, timePs, isNeeded, /*isKept=*/false, /*mayRematerialize=*/true, std::move(operands)};
 }
 
 // Up to nine nodes. Numbers repeat, so that choices tie; some ops take no time, as views do, and some values no bytes.
@@ -90,7 +90,7 @@ std::vector<RecomputeNode> randomNodes(std::mt19937_64 &random) {
     nodes[i].timePs = below(6) * (isLarge ? 987'654'321 : 1);
     nodes[i].isNeeded = below(2) == 0;
     nodes[i].isKept = below(5) == 0;
-    nodes[i].mayRepeat = below(5) != 0;
+    nodes[i].mayRematerialize = below(5) != 0;
     for (size_t operand = 0; operand < i; ++operand) {
       if (below(3) == 0) {
         nodes[i].operands.push_back(static_cast<unsigned>(operand));
@@ -110,14 +110,14 @@ TEST_CASE("recompute choice: the example of the header", "[partition]") {
   CHECK(points[2].isRecomputed == std::vector<bool>{true, true});
 }
 
-TEST_CASE("recompute choice: what is there anyway costs nothing, what must not be repeated is kept", "[partition]") {
+TEST_CASE("recompute choice: what is there anyway costs nothing, what must not be rematerialized is kept", "[partition]") {
   // x is the module's output: y is computed again from it for 1 ps, and x itself never.
   std::vector<RecomputeNode> nodes = {node(8, 10, true), node(8, 1, true, {0})};
   nodes[0].isKept = true;
   CHECK(bytesAndTimes(recomputeChoices(nodes)) == std::vector<std::pair<int64_t, int64_t>>{{8, 0}, {0, 1}});
   // x is a collective that stays: its 8 bytes are the least, though the backward pass takes y alone.
   nodes = {node(8, 10, false), node(16, 1, true, {0})};
-  nodes[0].mayRepeat = false;
+  nodes[0].mayRematerialize = false;
   CHECK(bytesAndTimes(recomputeChoices(nodes)) == std::vector<std::pair<int64_t, int64_t>>{{16, 0}, {8, 1}});
 }
 

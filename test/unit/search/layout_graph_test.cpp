@@ -116,7 +116,7 @@ TEST_CASE("layout graph: both methods are as good as trying all choices, to the 
     dist::MeshAttr mesh = meshOf(context(), meshes[seed % meshes.size()]);
     Stated stated(randomProgram(context(), seed, mesh, 1 + dice.roll(12)));
     WeightedProgram program{0};
-    LayoutGraph graph(*stated.problem, program, RepeatedParts::allDifferent(*stated.problem), *stated.planner, kRates);
+    LayoutGraph graph(*stated.problem, program, ColourClasses::allDifferent(*stated.problem), *stated.planner, kRates);
     Request request;
     Found estimated = solve(graph.getGraph(), request);
     request.method = Method::IntegerProgram;
@@ -141,7 +141,7 @@ TEST_CASE("layout graph: rows are added where the choices take most", "[search]"
     Stated stated(randomProgram(context(), seed, mesh, 14));
     WeightedProgram program{0};
     auto make = [&](size_t rows) {
-      return LayoutGraph(*stated.problem, program, RepeatedParts::allDifferent(*stated.problem), *stated.planner, kRates, 0, rows);
+      return LayoutGraph(*stated.problem, program, ColourClasses::allDifferent(*stated.problem), *stated.planner, kRates, 0, rows);
     };
     LayoutGraph all = make(1000), few = make(1);
     REQUIRE(few.getGraph().rows.size() == 1);
@@ -177,7 +177,7 @@ TEST_CASE("layout graph: on one device the ops take what the program takes", "[s
     for (const analysis::DeviceRates &rates : {ofMemory, ofArithmetic, kRates}) {
       INFO("seed " << seed << ", " << rates.flopsPerUs << " operations a microsecond");
       Stated stated(randomProgram(context(), seed, meshOf(context(), {{"x", 1}}), 12));
-      LayoutGraph graph(*stated.problem, WeightedProgram{0}, RepeatedParts::allDifferent(*stated.problem), *stated.planner, rates);
+      LayoutGraph graph(*stated.problem, WeightedProgram{0}, ColourClasses::allDifferent(*stated.problem), *stated.planner, rates);
       Cost sum = 0;
       for (unsigned node = 0; node < graph.getGraph().numNodes(); ++node) {
         sum += graph.getGraph().costs(node).front();
@@ -203,7 +203,7 @@ TEST_CASE("layout graph: what is held in two layouts", "[search]") {
     }
   )"));
   const layout::LayoutProblem &problem = *stated.problem;
-  const LayoutGraph layouts(problem, WeightedProgram{0}, RepeatedParts::allDifferent(problem), *stated.planner, kRates, 0, 1000);
+  const LayoutGraph layouts(problem, WeightedProgram{0}, ColourClasses::allDifferent(problem), *stated.planner, kRates, 0, 1000);
   const DecisionGraph &graph = layouts.getGraph();
   SmallVector<unsigned> products;
   for (auto [number, op] : llvm::enumerate(problem.ops)) {
@@ -270,7 +270,7 @@ TEST_CASE("layout graph: a sum that a variable adds up is combined once, unless 
     }
   )"));
   const layout::LayoutProblem &problem = *stated.problem;
-  const LayoutGraph layouts(problem, WeightedProgram{0, kRuns}, RepeatedParts::allDifferent(problem), *stated.planner, kRates);
+  const LayoutGraph layouts(problem, WeightedProgram{0, kRuns}, ColourClasses::allDifferent(problem), *stated.planner, kRates);
   auto decisionOf = [&](StringRef name) {
     const auto op = llvm::find_if(problem.ops, [&](const layout::ProblemOp &each) { return each.op->getName().getStringRef() == name; });
     REQUIRE(op != problem.ops.end());
@@ -307,7 +307,7 @@ TEST_CASE("layout graph: a parameter is gathered in each run", "[search]") {
     }
   )"));
   const layout::LayoutProblem &problem = *stated.problem;
-  const LayoutGraph layouts(problem, WeightedProgram{0, kRuns}, RepeatedParts::allDifferent(problem), *stated.planner, kRates);
+  const LayoutGraph layouts(problem, WeightedProgram{0, kRuns}, ColourClasses::allDifferent(problem), *stated.planner, kRates);
   const LayoutGraph::Decision parameter = *layouts.decisionOfTensor(problem.variables[0].second);
   std::set<Cost> costs(layouts.getGraph().costs(parameter.node).begin(), layouts.getGraph().costs(parameter.node).end());
   CHECK(costs.count(0) == 1);                 // held in one layout
@@ -333,7 +333,7 @@ TEST_CASE("layout graph: linear ops compute on the terms of a sum", "[search]") 
     }
   )"));
   const layout::LayoutProblem &problem = *stated.problem;
-  const LayoutGraph layouts(problem, WeightedProgram{0}, RepeatedParts::allDifferent(problem), *stated.planner, kRates);
+  const LayoutGraph layouts(problem, WeightedProgram{0}, ColourClasses::allDifferent(problem), *stated.planner, kRates);
   std::map<std::string, SmallVector<LayoutGraph::Decision>> decisions;
   for (auto [number, op] : llvm::enumerate(problem.ops)) {
     if (auto decision = layouts.decisionOfOp(number)) {
@@ -372,7 +372,7 @@ TEST_CASE("layout graph: nothing is decided about a scalar that ops repeat", "[s
       return %y, %z : tensor<8x8xf32>, tensor<8x8xf32>
     }
   )"));
-  const LayoutGraph layouts(*stated.problem, WeightedProgram{0}, RepeatedParts::allDifferent(*stated.problem), *stated.planner, kRates);
+  const LayoutGraph layouts(*stated.problem, WeightedProgram{0}, ColourClasses::allDifferent(*stated.problem), *stated.planner, kRates);
   for (auto [number, op] : llvm::enumerate(stated.problem->ops)) {
     CHECK(layouts.decisionOfOp(number).has_value() == isa<nn::MulOp>(op.op));
   }
@@ -393,7 +393,7 @@ TEST_CASE("layout graph: a sum that is combined within a kernel has its operands
     }
   )"));
   const layout::LayoutProblem &problem = *stated.problem;
-  const LayoutGraph layouts(problem, WeightedProgram{0}, RepeatedParts::allDifferent(problem), *stated.planner, kRates);
+  const LayoutGraph layouts(problem, WeightedProgram{0}, ColourClasses::allDifferent(problem), *stated.planner, kRates);
   std::map<StringRef, LayoutGraph::Decision> decisions;
   for (auto [number, op] : llvm::enumerate(problem.ops)) {
     if (auto decision = layouts.decisionOfOp(number)) {
@@ -431,7 +431,7 @@ TEST_CASE("layout graph: the state of small parameters is laid out as they are",
   const auto halves = dist::LayoutAttr::get(&context(), split);
   for (int64_t smallBytes : {33, 32}) {
     INFO(smallBytes);
-    const LayoutGraph layouts(problem, WeightedProgram{0}, RepeatedParts::allDifferent(problem), *stated.planner, kRates, smallBytes);
+    const LayoutGraph layouts(problem, WeightedProgram{0}, ColourClasses::allDifferent(problem), *stated.planner, kRates, smallBytes);
     const auto parameter = layouts.decisionOfTensor(problem.variables[0].second),
                state = layouts.decisionOfTensor(problem.variables[1].second);
     REQUIRE((parameter && state));
@@ -474,7 +474,7 @@ TEST_CASE("search: programs compute the same with the layouts that are found", "
 }
 
 // The layers of a deep model are decided as one: four equal layers, of which the first and the last border on something else.
-TEST_CASE("repeated parts: layers in the middle of a model are one", "[search]") {
+TEST_CASE("colour classes: layers in the middle of a model are one", "[search]") {
   std::string body, previous = "%x";
   for (int layer = 0; layer < 16; ++layer) {
     std::string w = "@w" + std::to_string(layer), n = std::to_string(layer);
@@ -488,14 +488,14 @@ TEST_CASE("repeated parts: layers in the middle of a model are one", "[search]")
   }
   Stated stated(parse("dist.mesh @mesh <[\"x\" = 2]>\n" + variables + "func.func @forward(%x: tensor<16x8xf32>) -> tensor<16x8xf32> {\n" +
                       body + "return " + previous + " : tensor<16x8xf32>\n}"));
-  RepeatedParts parts = findRepeatedParts(*stated.problem);
+  ColourClasses classes = findColourClasses(*stated.problem);
   std::set<unsigned> different;
   for (auto [variable, tensor] : stated.problem->variables) {
-    different.insert(parts.tensors[tensor]);
+    different.insert(classes.tensors[tensor]);
   }
   CHECK(different.size() < 8);
-  CHECK(parts.tensors[stated.problem->variables[7].second] == parts.tensors[stated.problem->variables[8].second]);
-  CHECK(parts.tensors[stated.problem->variables[0].second] != parts.tensors[stated.problem->variables[8].second]);
+  CHECK(classes.tensors[stated.problem->variables[7].second] == classes.tensors[stated.problem->variables[8].second]);
+  CHECK(classes.tensors[stated.problem->variables[0].second] != classes.tensors[stated.problem->variables[8].second]);
 }
 
 } // namespace ashlar::test

@@ -2,7 +2,7 @@
 //
 // Colour refinement over forward and backward, then colours carried along the update.
 
-#include "passes/search/repeated_ops.h"
+#include "passes/search/colour_classes.h"
 
 #include "dialects/nn/phases.h"
 
@@ -34,16 +34,16 @@ public:
     }
   }
 
-  RepeatedParts run() {
+  ColourClasses run() {
     start();
     for (int round = 0; round < kRounds; ++round) {
       refine();
     }
     followUpdates();
-    RepeatedParts parts;
-    parts.ops = firstOfEach(ops);
-    parts.tensors = firstOfEach(tensors);
-    return parts;
+    ColourClasses classes;
+    classes.ops = firstOfEach(ops);
+    classes.tensors = firstOfEach(tensors);
+    return classes;
   }
 
 private:
@@ -66,7 +66,7 @@ private:
       tensors.push_back(colourOf(tensor));
     }
     for (const layout::ProblemProgram &program : problem.programs) {
-      for (BlockArgument argument : func::FuncOp(program.function).getArguments()) { // inputs play their own parts
+      for (BlockArgument argument : func::FuncOp(program.function).getArguments()) { // each input has a class of its own
         unsigned tensor = problem.values[problem.find(argument)].tensor;
         tensors[tensor] = mix(tensors[tensor], tensor + 1);
       }
@@ -154,7 +154,7 @@ private:
           ops[number] = mix(ops[number], makerColour(value));
         }
       }
-      if (!op.variable) { // a result plays its op's part
+      if (!op.variable) { // a result has the class of its op
         for (unsigned value : op.results) {
           unsigned tensor = problem.values[value].tensor;
           tensors[tensor] = mix(tensors[tensor], makerColour(value));
@@ -180,14 +180,14 @@ private:
 
 } // namespace
 
-RepeatedParts RepeatedParts::allDifferent(const LayoutProblem &problem) {
-  RepeatedParts parts;
-  llvm::append_range(parts.ops, llvm::seq<unsigned>(0, problem.ops.size()));
-  llvm::append_range(parts.tensors, llvm::seq<unsigned>(0, problem.tensors.size()));
-  return parts;
+ColourClasses ColourClasses::allDifferent(const LayoutProblem &problem) {
+  ColourClasses classes;
+  llvm::append_range(classes.ops, llvm::seq<unsigned>(0, problem.ops.size()));
+  llvm::append_range(classes.tensors, llvm::seq<unsigned>(0, problem.tensors.size()));
+  return classes;
 }
 
-RepeatedParts findRepeatedParts(const LayoutProblem &problem) {
+ColourClasses findColourClasses(const LayoutProblem &problem) {
   return Colours(problem).run();
 }
 

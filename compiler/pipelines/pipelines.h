@@ -8,7 +8,7 @@
 #include "compiler/job/job.pb.h"
 #include "dialects/exec/exec.h"
 #include "passes/partition/fusion_setting.h"
-#include "passes/search/solver/solve.h"
+#include "passes/search/passes.h"
 #include "passes/stage/schedule.h"
 
 #include "mlir/IR/BuiltinOps.h"

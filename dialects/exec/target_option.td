@@ -6,7 +6,7 @@
 #define ASHLAR_DIALECTS_EXEC_TARGET_OPTION_TD
 
 include "dialects/exec/exec_enums.td"
-include "dialects/support/enum_option.td"
+include "dialects/support/options/enum_option.td"
 
 class TargetOption<string text> : EnumOption<"target", "target", Exec_Target, "Cpu", text>;
 

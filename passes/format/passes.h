@@ -7,6 +7,7 @@
 
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/options/enum_option.h"
 
 #include "mlir/Pass/Pass.h"
 

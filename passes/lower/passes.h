@@ -6,6 +6,7 @@
 #define ASHLAR_PASSES_LOWER_PASSES_H
 
 #include "dialects/exec/exec.h"
+#include "dialects/support/options/enum_option.h"
 
 #include "mlir/Pass/Pass.h"
 

@@ -7,6 +7,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
+#include "dialects/support/options/enum_option.h"
 #include "passes/partition/fusion_setting.h"
 
 #include "mlir/Pass/Pass.h"

@@ -6,9 +6,12 @@
 #define ASHLAR_PASSES_SEARCH_PASSES_H
 
 #include "dialects/dist/dist.h"
-#include "passes/search/solver/solve.h"
+#include "dialects/support/options/enum_option.h"
 
+#include "mlir/IR/OpImplementation.h"
 #include "mlir/Pass/Pass.h"
+
+#include "passes/search/search_enums.h.inc"
 
 namespace ashlar::search {
 

@@ -5,7 +5,8 @@
 #ifndef ASHLAR_PASSES_SEARCH_PASSES_TD
 #define ASHLAR_PASSES_SEARCH_PASSES_TD
 
-include "mlir/Pass/PassBase.td"
+include "dialects/support/options/enum_option.td"
+include "passes/search/search_enums.td"
 
 def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
   let summary = "Finds the layouts with the least predicted time of a step.";
@@ -30,10 +31,8 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     Needs: a dist.mesh. Leaves: given layouts, and on the module `dist.search`: the candidates and their predicted times.
   }];
   let options = [
-    Option<"method", "method", "::ashlar::search::Method", /*default=*/"::ashlar::search::Method::DynamicProgramming",
-           "dp: elimination, with prices on memory; ilp: and an integer program",
-           [{::llvm::cl::values(clEnumValN(::ashlar::search::Method::DynamicProgramming, "dp", "elimination, with prices on memory"),
-                                clEnumValN(::ashlar::search::Method::IntegerProgram, "ilp", "and an integer program"))}]>,
+    EnumOption<"method", "method", Search_Method, /*default=*/"DynamicProgramming",
+               "dp: elimination, with multipliers on memory; ilp: and an integer program">,
     Option<"memoryLimit", "memory-limit", "int64_t", /*default=*/"0", "bytes of a device; 0: any number">,
     Option<"takesSmallest", "takes-smallest", "bool", /*default=*/"false",
            "if no strategy keeps the limit, take the one that needs the least memory instead of an error">,

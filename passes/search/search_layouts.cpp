@@ -11,6 +11,8 @@
 #include "passes/search/solver/solve.h"
 #include "passes/search/strategies.h"
 
+#include "passes/search/search_enums.cpp.inc"
+
 using namespace mlir;
 
 namespace ashlar::search {
@@ -108,7 +110,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
         request.known.push_back(*known);
       }
     }
-    request.method = method;
+    request.usesIntegerProgram = method == Method::IntegerProgram;
     request.limit = limit.value_or(INT64_MAX);
     const Deadline deadline(seconds);
     std::optional<Found> first;

@@ -6,6 +6,7 @@
 #define ASHLAR_PASSES_STAGE_PASSES_H
 
 #include "dialects/dist/dist.h"
+#include "dialects/support/options/enum_option.h"
 #include "passes/stage/schedule.h"
 
 #include "mlir/Pass/Pass.h"

@@ -6,7 +6,7 @@
 #define ASHLAR_PASSES_STAGE_PASSES_TD
 
 include "mlir/Pass/PassBase.td"
-include "dialects/support/enum_option.td"
+include "dialects/support/options/enum_option.td"
 include "passes/stage/stage_enums.td"
 
 def AssignStagesPass : Pass<"ashlar-assign-stages", "::mlir::ModuleOp"> {

@@ -6,6 +6,7 @@
 #define ASHLAR_PASSES_TRAIN_PASSES_H
 
 #include "dialects/exec/exec.h"
+#include "dialects/support/options/enum_option.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
@@ -13,19 +14,9 @@
 #include <limits>
 #include <string>
 
+#include "passes/train/train_enums.h.inc"
+
 namespace ashlar::train {
-
-// What the loss is made of.
-enum class LossKind { SoftmaxCrossEntropy, MeanSquaredError, NegativeLogLikelihood, ModelOutput };
-
-// How parameters follow their gradients.
-enum class OptimizerKind { Sgd, Momentum, Adam, AdamW, Lamb };
-
-// How the learning rate follows the number of the step.
-enum class ScheduleKind { Constant, Step, Piecewise, Cosine, Polynomial };
-
-// The type of -ashlar-mixed-precision besides f32.
-enum class NarrowType { BF16, F16 };
 
 #define GEN_PASS_DECL
 #include "passes/train/passes.h.inc"

@@ -6,7 +6,7 @@
 #define ASHLAR_PASSES_TRAIN_PASSES_TD
 
 include "dialects/exec/target_option.td"
-include "mlir/Pass/PassBase.td"
+include "passes/train/train_enums.td"
 
 def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
   let summary = "Computes matrix products and the ops between them in bf16 or f16.";
@@ -25,10 +25,8 @@ def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
     Needs: @forward. Leaves: types of its arguments and results as they were.
   }];
   let options = [
-    Option<"narrowType", "type", "::ashlar::train::NarrowType", /*default=*/"::ashlar::train::NarrowType::BF16", "the narrow type",
-           [{::llvm::cl::values(
-             clEnumValN(::ashlar::train::NarrowType::BF16, "bf16", "8 bits of precision, the range of f32"),
-             clEnumValN(::ashlar::train::NarrowType::F16, "f16", "11 bits of precision, up to 65504"))}]>,
+    EnumOption<"narrowType", "type", Train_NarrowType, /*default=*/"BF16",
+               "the narrow type; bf16: 8 bits of precision, the range of f32; f16: 11 bits of precision, up to 65504">,
     Option<"narrowTables", "narrow-tables", "bool", /*default=*/"false",
            "round a trained table and not the rows taken of it: of equal value, but a table stored sharded is then gathered in the narrow type">,
   ];
@@ -108,13 +106,9 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
     Needs: @forward; `output` names one of its results or, by `nn.outputs`, an op's. Leaves: no @forward and no @larger_forward.
   }];
   let options = [
-    Option<"kind", "kind", "::ashlar::train::LossKind", /*default=*/"::ashlar::train::LossKind::SoftmaxCrossEntropy", "what the loss is",
-           [{::llvm::cl::values(
-             clEnumValN(::ashlar::train::LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy", "of logits (rows..., classes)"),
-             clEnumValN(::ashlar::train::LossKind::MeanSquaredError, "mean_squared_error", "between output and target"),
-             clEnumValN(::ashlar::train::LossKind::NegativeLogLikelihood, "negative_log_likelihood",
-                        "of log probabilities (rows..., classes)"),
-             clEnumValN(::ashlar::train::LossKind::ModelOutput, "model_output", "the model computes it"))}]>,
+    EnumOption<"kind", "kind", Train_LossKind, /*default=*/"SoftmaxCrossEntropy",
+               "what the loss is: softmax_cross_entropy of logits (rows..., classes), mean_squared_error between output and target, "
+               "negative_log_likelihood of log probabilities (rows..., classes), or model_output, which the model computes">,
     Option<"output", "output", "std::string", /*default=*/"\"\"",
            "tensor the loss is computed from; may be empty for a model with one result">,
     Option<"labels", "labels", "std::string", /*default=*/"\"labels\"", "name of the input with labels or target; none with model_output">,
@@ -262,13 +256,9 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
     Needs: the `nn.gradient`s of ashlar-autodiff. Leaves: each variable written after its last read.
   }];
   let options = [
-    Option<"kind", "kind", "::ashlar::train::OptimizerKind", /*default=*/"::ashlar::train::OptimizerKind::Sgd", "the update rule",
-           [{::llvm::cl::values(
-             clEnumValN(::ashlar::train::OptimizerKind::Sgd, "sgd", "stochastic gradient descent"),
-             clEnumValN(::ashlar::train::OptimizerKind::Momentum, "momentum", "gradient descent with momentum"),
-             clEnumValN(::ashlar::train::OptimizerKind::Adam, "adam", "adaptive moments; weight decay joins the gradient"),
-             clEnumValN(::ashlar::train::OptimizerKind::AdamW, "adamw", "adaptive moments; weight decay apart"),
-             clEnumValN(::ashlar::train::OptimizerKind::Lamb, "lamb", "adaptive moments; a step in proportion to the parameter"))}]>,
+    EnumOption<"kind", "kind", Train_OptimizerKind, /*default=*/"Sgd",
+               "the update rule; sgd: stochastic gradient descent; momentum: gradient descent with momentum; adam, adamw, lamb: adaptive "
+               "moments, where weight decay joins the gradient, stands apart, or a step is in proportion to the parameter">,
     Option<"learningRate", "learning-rate", "double", /*default=*/"0.01", "factor of the update; above 0">,
     Option<"momentum", "momentum", "double", /*default=*/"0.9", "share of the last update kept, by kind momentum only">,
     Option<"nesterov", "nesterov", "bool", /*default=*/"false", "look ahead by one update, by kind momentum only">,
@@ -276,14 +266,9 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
     Option<"beta2", "beta2", "double", /*default=*/"0.999", "share of the second moment kept, by kinds with moments">,
     Option<"epsilon", "epsilon", "double", /*default=*/"1e-8", "added to the divisor, by kinds with moments; above 0">,
     Option<"weightDecay", "weight-decay", "double", /*default=*/"0.0", "share of the parameter that an update subtracts">,
-    Option<"scheduleKind", "schedule", "::ashlar::train::ScheduleKind", /*default=*/"::ashlar::train::ScheduleKind::Constant",
-           "how the learning rate follows the step",
-           [{::llvm::cl::values(
-             clEnumValN(::ashlar::train::ScheduleKind::Constant, "constant", "stays"),
-             clEnumValN(::ashlar::train::ScheduleKind::Step, "step", "times gamma every step-size steps"),
-             clEnumValN(::ashlar::train::ScheduleKind::Piecewise, "piecewise", "one of `values` from each of `boundaries` on"),
-             clEnumValN(::ashlar::train::ScheduleKind::Cosine, "cosine", "half a wave down to end-learning-rate"),
-             clEnumValN(::ashlar::train::ScheduleKind::Polynomial, "polynomial", "a power of the steps left; 1: a line"))}]>,
+    EnumOption<"scheduleKind", "schedule", Train_ScheduleKind, /*default=*/"Constant",
+               "how the learning rate follows the step; constant: stays; step: times gamma every step-size steps; piecewise: one of `values` "
+               "from each of `boundaries` on; cosine: half a wave down to end-learning-rate; polynomial: a power of the steps left, 1: a line">,
     Option<"warmupSteps", "warmup-steps", "int64_t", /*default=*/"0", "steps in which the learning rate rises to its first value">,
     Option<"stepSize", "step-size", "int64_t", /*default=*/"1", "steps between two factors gamma, by schedule step">,
     Option<"gamma", "gamma", "double", /*default=*/"0.1", "factor of schedule step; above 0">,

@@ -91,9 +91,16 @@ function(ashlar_add_dialect name)
 endfunction()
 
 # Generates the pass declarations of passes/<room>/passes.td. Target: ashlar_<room>_passes_inc_gen; register function: register<Group>Passes().
+# ENUMS: .td files of enums beside it.
 function(ashlar_add_passes_td room group)
+  cmake_parse_arguments(ARG "" "" "ENUMS" ${ARGN})
   set(LLVM_TARGET_DEFINITIONS passes.td)
   mlir_tablegen(passes.h.inc -gen-pass-decls -name ${group})
   mlir_tablegen(passes.md -gen-pass-doc)
+  foreach(enums ${ARG_ENUMS})
+    set(LLVM_TARGET_DEFINITIONS ${enums}.td)
+    mlir_tablegen(${enums}.h.inc -gen-enum-decls)
+    mlir_tablegen(${enums}.cpp.inc -gen-enum-defs)
+  endforeach()
   add_public_tablegen_target(ashlar_${room}_passes_inc_gen)
 endfunction()

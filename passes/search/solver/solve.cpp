@@ -207,7 +207,7 @@ private:
         others.push_back(before);
       }
     }
-    if (request.method == Method::IntegerProgram && bound < graph.cost(*best) && deadline.left() > 0) {
+    if (request.usesIntegerProgram && bound < graph.cost(*best) && deadline.left() > 0) {
       finishByInteger(keepBelow(margins, gap()));
     }
   }

@@ -11,10 +11,8 @@
 
 namespace ashlar::search {
 
-enum class Method { DynamicProgramming, IntegerProgram };
-
 struct Request {
-  Method method = Method::DynamicProgramming;
+  bool usesIntegerProgram = false;                     // where dynamic programming leaves a gap
   int64_t limit = std::numeric_limits<int64_t>::max(); // on the amount of each row
   double seconds = 60;                                 // after which the best that was found has to do
   std::vector<Choices> known;                          // to start from

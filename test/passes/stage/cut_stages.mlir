@@ -5,7 +5,7 @@
 // RUN: not ashlar-opt %s -ashlar-cut-stages="stages=2 micro-batches=1" 2>&1 | FileCheck %s --check-prefix=FEW
 // RUN: not ashlar-opt %s -ashlar-cut-stages="stages=2 micro-batches=3 schedule=FIFO" 2>&1 | FileCheck %s --check-prefix=FIFO
 // FEW: error: a pipeline has at least 2 stages, as many micro-batches, and several chunks only with INTERLEAVED or an order; got 2 stages, 1 micro-batches, ONE_F_ONE_B, 1 chunks
-// FIFO: for the --schedule option: Cannot find option named 'FIFO'!
+// FIFO: for the --schedule option: is "FIFO"; one of GPIPE, ONE_F_ONE_B, INTERLEAVED, ZERO_BUBBLE
 // RUN: sed 's/@b\([ ,]\)/@weights\1/g' %s | not ashlar-opt - -ashlar-cut-stages="stages=2 micro-batches=3 schedule=ZERO_BUBBLE" 2>&1 | FileCheck %s --check-prefix=NAMES
 // NAMES: error: variable "weights" has the name of a program of a pipeline; rename it in the model
 

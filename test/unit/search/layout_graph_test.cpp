@@ -119,7 +119,7 @@ TEST_CASE("layout graph: both methods are as good as trying all choices, to the 
     LayoutGraph graph(*stated.problem, program, ColourClasses::allDifferent(*stated.problem), *stated.planner, kRates);
     Request request;
     Found estimated = solve(graph.getGraph(), request);
-    request.method = Method::IntegerProgram;
+    request.usesIntegerProgram = true;
     Found exact = solve(graph.getGraph(), request);
     CHECK(estimated.cost == exact.cost);
     CHECK(exact.bound == exact.cost);

@@ -109,7 +109,7 @@ TEST_CASE("search: within a limit the integer program finds the best, multiplier
     Request request;
     request.limit = limit;
     Found penalized = solve(graph, request);
-    request.method = Method::IntegerProgram;
+    request.usesIntegerProgram = true;
     Found exact = solve(graph, request);
     if (best >= kForbidden) {
       ++refused;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Classes of ops and tensors with equal neighbourhoods, such as those of the middle layers of a deep model: a class is decided as one.
+// Classes of ops and tensors with equal neighbourhoods, such as the middle layers of a deep model: a class is decided as one.
 
 #ifndef ASHLAR_PASSES_SEARCH_COLOUR_CLASSES_H
 #define ASHLAR_PASSES_SEARCH_COLOUR_CLASSES_H

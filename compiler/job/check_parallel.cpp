@@ -210,11 +210,12 @@ Fault checkOptimizerParallel(const Job &job) {
     break;
   }
   int64_t size = job.optimizer_parallel().shard_size();
-  return size == 0 || size == 1 ? llvm::formatv("optimizer_parallel.shard_size {0} splits nothing; give -1 for all devices that repeat a "
-                                                "parameter, or at least 2",
-                                                size)
-                                      .str()
-                                : "";
+  return size == 0 || size == 1
+             ? llvm::formatv("optimizer_parallel.shard_size {0} splits nothing; give -1 for all devices that replicate a "
+                             "parameter, or at least 2",
+                             size)
+                   .str()
+             : "";
 }
 
 } // namespace ashlar::job

@@ -32,7 +32,7 @@ struct Axis {
 struct OptimizerParallel {
   int64_t level;
   int64_t threshold; // bytes
-  int64_t shardSize; // -1: all devices that repeat a parameter
+  int64_t shardSize; // -1: all devices that replicate a parameter
 };
 
 // The fusion of collectives of a kind whose parameters have no fusion ids, as ashlar-fuse-collectives takes it.

@@ -86,7 +86,8 @@ std::string optimizerText(const job::Optimizer &optimizer) {
 }
 
 std::string optimizerParallelText(const job::OptimizerParallel &split) {
-  std::string devices = split.shard_size() < 0 ? "all devices that repeat a parameter" : "groups of " + std::to_string(split.shard_size());
+  std::string devices =
+      split.shard_size() < 0 ? "all devices that replicate a parameter" : "groups of " + std::to_string(split.shard_size());
   return "level " + std::to_string(split.level()) + " from " + std::to_string(split.threshold_kb()) + " KiB on, over " + devices;
 }
 

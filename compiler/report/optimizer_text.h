@@ -15,7 +15,7 @@ namespace ashlar::report {
 // norm 1", defaults included. Assumes a checked optimizer.
 std::string optimizerText(const job::Optimizer &optimizer);
 
-// "level 2 from 64 KiB on, over all devices that repeat a parameter", defaults included.
+// "level 2 from 64 KiB on, over all devices that replicate a parameter", defaults included.
 std::string optimizerParallelText(const job::OptimizerParallel &split);
 
 } // namespace ashlar::report

@@ -70,8 +70,8 @@ public:
       for (auto [index, value] : llvm::enumerate(op.operands)) {
         const unsigned tensor = space.problem.values[value].tensor;
         LayoutAttr &home = decided.tensors[tensor];
-        const LayoutAttr taken = wholeOf(choice.operands[index]); // that a sum moves behind the op is found again with the layouts
-        if (!home) {                                              // one op alone uses it, this one
+        const LayoutAttr taken = withoutTerms(choice.operands[index]); // that a sum moves behind the op is found again with the layouts
+        if (!home) {                                                   // one op alone uses it, this one
           home = taken;
         } else if (home != taken) {
           decided.operands[number][index] = taken;

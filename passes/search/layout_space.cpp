@@ -14,10 +14,10 @@ namespace ashlar::search {
 
 using dist::LayoutAttr;
 
-LayoutAttr wholeOf(LayoutAttr layout) {
-  layout::Layout whole = layout.getLayout();
-  whole.partial.clear();
-  return LayoutAttr::get(layout.getContext(), whole);
+LayoutAttr withoutTerms(LayoutAttr layout) {
+  layout::Layout combined = layout.getLayout();
+  combined.partial.clear();
+  return LayoutAttr::get(layout.getContext(), combined);
 }
 
 bool canBecome(LayoutAttr from, LayoutAttr to) {
@@ -140,7 +140,7 @@ bool LayoutSpace::isHeld(unsigned value) const {
 void LayoutSpace::listHoldings() {
   auto add = [&](unsigned tensor, LayoutAttr layout) {
     if (held.contains(classes.tensors[tensor])) {
-      around[classes.tensors[tensor]].insert(wholeOf(layout));
+      around[classes.tensors[tensor]].insert(withoutTerms(layout));
     }
   };
   for (unsigned tensor = 0; tensor < problem.tensors.size(); ++tensor) {

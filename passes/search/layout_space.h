@@ -29,7 +29,7 @@ struct Holding {
 };
 
 // Returns the layout without the axes over which it holds terms of a sum.
-dist::LayoutAttr wholeOf(dist::LayoutAttr layout);
+dist::LayoutAttr withoutTerms(dist::LayoutAttr layout);
 
 // Returns whether a value with one layout can be brought to the other: the terms of a sum are not made from the sum.
 bool canBecome(dist::LayoutAttr from, dist::LayoutAttr to);

@@ -48,7 +48,7 @@ sed -n '/leaves replicated/,$p' explain.log > whole.log
 grep -q "fc1.bias  *2.0 KB on a device, below the threshold of 65.5 KB" whole.log || fail "no reason for fc1.bias"
 
 ./level3_4 --plan > level3_4.plan
-grep -q "^split  *level 3 from 64 KiB on, over all devices that repeat a parameter" level3_4.plan || fail "the plan does not say what is split"
+grep -q "^split  *level 3 from 64 KiB on, over all devices that replicate a parameter" level3_4.plan || fail "the plan does not say what is split"
 
 # More devices than rows: the last ones hold nothing, and the bits stay.
 sed 's/threshold_kb: 0//; s/level: 1/level: 3 threshold_kb: 0/; s/chunks: 8/chunks: 64/' level1.txtpb > many.txtpb
@@ -61,4 +61,4 @@ expect_same_parameters many.whole many.split 1e-5
 
 # A size that does not divide.
 sed 's/level: 3/level: 3 shard_size: 3/' "$jobs/mlp_zero3.txtpb" > odd.txtpb
-expect_error 'shard_size 3 does not divide the 4 devices that repeat parameter "fc1.weight"' "$tools/ashlarc" mlp.onnx --job odd.txtpb -o odd
+expect_error 'shard_size 3 does not divide the 4 devices that replicate parameter "fc1.weight"' "$tools/ashlarc" mlp.onnx --job odd.txtpb -o odd

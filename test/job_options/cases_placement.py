@@ -546,7 +546,7 @@ def optimizer_parallel(bench):
     check("optimizer_parallel { threshold_kb: 0 shard_size: 2 }", "16x16xf32", "8x16xf32", in_groups, None)
     check("optimizer_parallel { threshold_kb: 0 shard_size: 4 }", "16x16xf32", "4x16xf32", scattered + gathered, None)
     bench.refused(bench.compiler(job("optimizer_parallel { threshold_kb: 0 shard_size: 3 }"), "-o", "program"),
-                  'shard_size 3 does not divide the 4 devices that repeat parameter "w"')
+                  'shard_size 3 does not divide the 4 devices that replicate parameter "w"')
 
 
 STRATEGY = """

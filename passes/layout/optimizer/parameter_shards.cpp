@@ -124,7 +124,7 @@ private:
   LogicalResult chooseGroup(ParameterShard &shard, SmallVector<AxisPart> &group) {
     nn::VariableOp variable = shard.variable;
     Layout layout = layoutOf(variable);
-    AxisList repeated(
+    AxisList replicated(
         llvm::make_filter_range(mesh.getAxes(), [&](StringAttr axis) { return !layout.uses(axis) && mesh.axisSize(axis) > 1; }));
     auto asked = variable->getAttrOfType<BoolAttr>(dist::kOptimizerParallelAttr);
     bool isLarge = static_cast<int64_t>(byteSize(dist::localType(mesh, variable.getTensorType(), layout))) >= request.threshold;
@@ -132,21 +132,21 @@ private:
       shard.replicated = makeReplicated(variable, asked ? dist::ReplicatedReason::OptedOut : dist::ReplicatedReason::BelowThreshold);
       return success();
     }
-    if (repeated.empty()) {
+    if (replicated.empty()) {
       shard.replicated = makeReplicated(variable, dist::ReplicatedReason::NothingReplicated);
       return success();
     }
     if (request.shardSize < 0) {
-      group = llvm::map_to_vector(repeated, [](StringAttr axis) { return AxisPart{axis.str()}; });
+      group = llvm::map_to_vector(replicated, [](StringAttr axis) { return AxisPart{axis.str()}; });
       return success();
     }
-    return cutGroup(variable, repeated, group);
+    return cutGroup(variable, replicated, group);
   }
 
-  // Takes `shardSize` of the devices that repeat a parameter: neighbours, so minor axes first, and of an axis its minor part.
-  LogicalResult cutGroup(nn::VariableOp variable, ArrayRef<StringAttr> repeated, SmallVector<AxisPart> &group) {
-    int64_t left = request.shardSize, devices = mesh.groupSize(repeated);
-    for (StringAttr axis : llvm::reverse(repeated)) {
+  // Takes `shardSize` of the devices that replicate a parameter: neighbours, so minor axes first, and of an axis its minor part.
+  LogicalResult cutGroup(nn::VariableOp variable, ArrayRef<StringAttr> replicated, SmallVector<AxisPart> &group) {
+    int64_t left = request.shardSize, devices = mesh.groupSize(replicated);
+    for (StringAttr axis : llvm::reverse(replicated)) {
       int64_t size = mesh.axisSize(axis), part = std::gcd(left, size);
       if (part > 1) {
         group.insert(group.begin(), part == size ? AxisPart{axis.str()} : AxisPart{axis.str(), size / part, part});
@@ -155,7 +155,8 @@ private:
     }
     if (left != 1) {
       return variable.emitError() << "shard_size " << request.shardSize << " does not divide the " << devices
-                                  << " devices that repeat parameter \"" << variable.getSymName() << "\"; choose a divisor, or -1 for all";
+                                  << " devices that replicate parameter \"" << variable.getSymName()
+                                  << "\"; choose a divisor, or -1 for all";
     }
     return success(
         llvm::all_of(group, [&](const AxisPart &part) { return succeeded(refinement.cut(part, [&] { return variable.emitError(); })); }));

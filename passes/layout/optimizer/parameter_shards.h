@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How optimizer parallelism splits each parameter's update further: over axes on which it is repeated, along which dims, or why not.
+// How optimizer parallelism splits each parameter's update further: over axes on which it is replicated, along which dims, or why not.
 
 #ifndef ASHLAR_PASSES_LAYOUT_OPTIMIZER_PARAMETER_SHARDS_H
 #define ASHLAR_PASSES_LAYOUT_OPTIMIZER_PARAMETER_SHARDS_H
@@ -15,7 +15,7 @@ namespace ashlar::layout {
 // The job's request.
 struct ShardingRequest {
   int64_t threshold = 0;  // bytes on a device; smaller parameters stay replicated
-  int64_t shardSize = -1; // devices over which one is split; -1: all that repeat it
+  int64_t shardSize = -1; // devices over which one is split; -1: all that replicate it
 };
 
 // A trained parameter.
@@ -34,7 +34,7 @@ dist::Layout splitFurther(dist::MeshAttr mesh, mlir::RankedTensorType type, cons
                           llvm::ArrayRef<mlir::StringAttr> axes, dist::AxisList &taken);
 
 // Decides on every trained parameter of the module, whose variables have layouts. Where `shardSize` asks for a part of an axis, the axis is
-// cut, in the whole module. Fails, with an error, where the size does not divide the devices that repeat a parameter.
+// cut, in the whole module. Fails, with an error, where the size does not divide the devices that replicate a parameter.
 mlir::FailureOr<std::vector<ParameterShard>> shardParameters(mlir::ModuleOp module, const ShardingRequest &request);
 
 } // namespace ashlar::layout

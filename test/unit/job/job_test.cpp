@@ -230,8 +230,9 @@ TEST_CASE("optimizer parallelism is checked", "[job]") {
   CHECK_THAT(checkError(good + "rules { match: \"w\" optimizer_parallel: false }"),
              contains("(\"w\") chooses parameters for optimizer_parallel, and the job has none; add optimizer_parallel { level: 1 }"));
   for (const char *size : {"0", "1"}) {
-    CHECK_THAT(parallel(std::string("shard_size: ") + size), contains(std::string("optimizer_parallel.shard_size ") + size +
-                                                                      " splits nothing; give -1 for all devices that repeat a parameter"));
+    CHECK_THAT(parallel(std::string("shard_size: ") + size),
+               contains(std::string("optimizer_parallel.shard_size ") + size +
+                        " splits nothing; give -1 for all devices that replicate a parameter"));
   }
   for (const auto &[text, message] : std::vector<std::pair<std::string, std::string>>{
            {"mode: HYBRID mesh { axes { name: \"tp\" size: 2 } } global_batch: 8 loss { softmax_cross_entropy { logits: \"y\" labels: "

@@ -37,7 +37,7 @@ ALLOWED = {
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
     "passes/train/update/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
     "passes/train/attention_mask.cpp": ("Broadcast Cast Reshape", "the views of a mask"),
-    "passes/train/attention_matcher.cpp": ("Add Cast Div MatMul Mul Reshape Select Softmax Transpose", "the forms of an attention"),
+    "passes/train/attention_matcher.cpp": ("Add Cast Div MatMul Mul Reshape Select Softmax Tanh Transpose", "the forms of an attention"),
     "passes/train/attention_matcher.h": ("MatMul Transpose", "the same"),
     "passes/train/recognize_attention.cpp": ("MatMul Transpose", "the same"),
     "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),

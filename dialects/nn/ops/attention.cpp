@@ -3,11 +3,8 @@
 // Attention; labels of constraints as in nn_attention.td. The expansions of the three ops build equal scores and weights, which CSE merges:
 // of one attention a program then computes them once, forward and backward.
 
-#include "dialects/nn/ops/evaluation.h"
+#include "dialects/nn/ops/attention_scores.h"
 #include "dialects/nn/ops/nn_builder.h"
-
-#include <cmath>
-#include <limits>
 
 using namespace mlir;
 
@@ -17,35 +14,8 @@ namespace ashlar::nn {
 
 namespace {
 
-constexpr double kHidden = -std::numeric_limits<double>::infinity(); // the score of a key that a query does not see
-
-int64_t rowsOf(RankedTensorType type) {
-  return type.getShape().end()[-2];
-}
-
-int64_t columnsOf(RankedTensorType type) {
-  return type.getShape().back();
-}
-
-// Returns the type of the scores, in which sums over keys are computed.
-RankedTensorType scoresTypeOf(RankedTensorType query, RankedTensorType key) {
-  SmallVector<int64_t> shape(query.getShape().drop_back());
-  shape.push_back(rowsOf(key));
-  Type element = query.getElementType();
-  return RankedTensorType::get(shape, element.isF64() ? element : Float32Type::get(element.getContext()));
-}
-
 RankedTensorType logSumTypeOf(RankedTensorType scores) {
   return scores.clone(scores.getShape().drop_back());
-}
-
-template <typename Op> int64_t diagonalOf(Op op) {
-  return static_cast<int64_t>(op.getDiagonal()); // which may be negative
-}
-
-// Returns the distance key - row from which on a row sees keys.
-template <typename Op> int64_t firstDistanceOf(Op op) {
-  return op.getWindow() == 0 ? INT64_MIN : diagonalOf(op) - static_cast<int64_t>(op.getWindow()) + 1;
 }
 
 // C1 to C3
@@ -403,136 +373,6 @@ Value AttentionGradientOp::buildExpansion(OpBuilder &builder) {
   }
   }
   llvm_unreachable("unknown operand");
-}
-
-//===-- Reference semantics -----------------------------------------------------------------------------------------------------------===//
-
-namespace {
-
-// The scores of an attention, row by row, in double precision.
-class ReferenceScores {
-public:
-  template <typename Op>
-  ReferenceScores(Op op, ArrayRef<Tensor> operands)
-      : query(operands[0]), key(operands[1]), mask(op.getMask() ? &operands.back() : nullptr), scale(op.getScale().convertToDouble()),
-        softcap(op.getSoftcap().convertToDouble()), diagonal(op.getCausal() ? diagonalOf(op) : INT64_MAX),
-        firstDistance(firstDistanceOf(op)), shape(scoresTypeOf(op.getQuery().getType(), op.getKey().getType()).getShape()),
-        width(columnsOf(query.getType())) {
-    rows = shape.end()[-2];
-    keys = shape.back();
-    batches = llvm::product_of(ArrayRef(shape).drop_back(2));
-  }
-
-  // Calls `visit` with each row, counted over the batch, its scores and the derivatives of their softcaps.
-  void forEachRow(llvm::function_ref<void(int64_t batch, int64_t row, ArrayRef<double> scores, ArrayRef<double> slopes)> visit) const {
-    std::vector<double> scores(keys), slopes(keys, 1);
-    forEachIndex(ArrayRef(shape).drop_back(), [&](ArrayRef<int64_t> index, int64_t at) {
-      int64_t batch = rows == 0 ? 0 : at / rows;
-      for (int64_t j = 0; j < keys; ++j) {
-        double sum = 0;
-        for (int64_t w = 0; w < width; ++w) {
-          sum += query.getFloat(at * width + w) * key.getFloat((batch * keys + j) * width + w);
-        }
-        double score = scale * sum;
-        if (softcap != 0) {
-          const double share = std::tanh(score / softcap);
-          score = softcap * share;
-          slopes[j] = 1 - share * share;
-        }
-        const int64_t distance = j - index.back();
-        scores[j] = distance > diagonal || distance < firstDistance ? kHidden : masked(score, index, j);
-      }
-      visit(batch, at, scores, slopes);
-    });
-  }
-
-  int64_t batches, rows, keys;
-
-private:
-  double masked(double score, ArrayRef<int64_t> row, int64_t j) const {
-    if (!mask) {
-      return score;
-    }
-    Index place(row);
-    place.push_back(j);
-    for (auto [d, size] : llvm::enumerate(mask->getShape())) {
-      place[d] = size == 1 ? 0 : place[d];
-    }
-    int64_t i = mask->linearize(place);
-    return mask->isFloat() ? score + mask->getFloat(i) : mask->getInt(i) != 0 ? score : kHidden;
-  }
-
-  const Tensor &query, &key, *mask;
-  double scale, softcap;
-  int64_t diagonal, firstDistance;
-  SmallVector<int64_t> shape;
-  int64_t width;
-};
-
-} // namespace
-
-Tensor AttentionLogSumOp::evaluate(ArrayRef<Tensor> operands) {
-  Tensor result(getType());
-  ReferenceScores(*this, operands).forEachRow([&](int64_t, int64_t row, ArrayRef<double> scores, ArrayRef<double>) {
-    double largest = kHidden, sum = 0;
-    for (double score : scores) {
-      largest = std::max(largest, score);
-    }
-    for (double score : scores) {
-      sum += std::exp(score - largest);
-    }
-    result.setFloat(row, largest + std::log(sum));
-  });
-  return result;
-}
-
-Tensor AttentionOp::evaluate(ArrayRef<Tensor> operands) {
-  const Tensor &value = operands[2], &logSum = operands[3];
-  Tensor result(getType());
-  int64_t columns = result.getShape().back();
-  ReferenceScores reference(*this, operands);
-  reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores, ArrayRef<double>) {
-    for (int64_t c = 0; c < columns; ++c) {
-      double sum = 0;
-      for (auto [j, score] : llvm::enumerate(scores)) {
-        sum += std::exp(score - logSum.getFloat(row)) * value.getFloat((batch * reference.keys + j) * columns + c);
-      }
-      result.setFloat(row * columns + c, sum);
-    }
-  });
-  return result;
-}
-
-Tensor AttentionGradientOp::evaluate(ArrayRef<Tensor> operands) {
-  const Tensor &query = operands[0], &key = operands[1], &value = operands[2], &logSum = operands[3], &out = operands[4],
-               &slope = operands[5];
-  int64_t width = query.getShape().back(), columns = value.getShape().back();
-  Tensor result(getType());
-  std::vector<double> sums(result.getNumElements(), 0);
-  ReferenceScores reference(*this, operands);
-  reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores, ArrayRef<double> slopes) {
-    for (auto [j, score] : llvm::enumerate(scores)) {
-      int64_t keyRow = batch * reference.keys + static_cast<int64_t>(j);
-      double weight = std::exp(score - logSum.getFloat(row)), ofScore = 0;
-      for (int64_t c = 0; c < columns; ++c) {
-        ofScore += slope.getFloat(row * columns + c) * (value.getFloat(keyRow * columns + c) - out.getFloat(row * columns + c));
-      }
-      ofScore *= weight * slopes[j] * getScale().convertToDouble();
-      for (int64_t w = 0; w < width && getOf() == AttentionOperand::Query; ++w) {
-        sums[row * width + w] += ofScore * key.getFloat(keyRow * width + w);
-      }
-      for (int64_t w = 0; w < width && getOf() == AttentionOperand::Key; ++w) {
-        sums[keyRow * width + w] += ofScore * query.getFloat(row * width + w);
-      }
-      for (int64_t c = 0; c < columns && getOf() == AttentionOperand::Value; ++c) {
-        sums[keyRow * columns + c] += weight * slope.getFloat(row * columns + c);
-      }
-    }
-  });
-  for (auto [i, sum] : llvm::enumerate(sums)) {
-    result.setFloat(static_cast<int64_t>(i), sum);
-  }
-  return result;
 }
 
 } // namespace ashlar::nn

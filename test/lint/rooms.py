@@ -61,6 +61,21 @@ def check_namespaces(root, folder, faults):
                 faults.append(f"{name}: namespace ashlar{'::' * bool(namespace)}{namespace} is not that of its room")
 
 
+def check_picture(overview, faults):
+    """The picture of the overview: a line includes lines below it only. Rooms are those of two folders; rooms inside them belong to them."""
+    picture = re.search(r"^All arrows point down.*?\n\n(.*?)\n\n", overview, re.M | re.S)[1].splitlines()
+    heights = {room: height for height, line in enumerate(reversed(picture)) for room in line.split()}
+    rooms = {"/".join(room.split("/")[:2]) for room in ARROWS}
+    if heights.keys() != rooms:
+        faults.append(f"docs/overview.md: the picture and arrows.py differ in {', '.join(sorted(heights.keys() ^ rooms))}")
+        return
+    for room, targets in ARROWS.items():
+        upper = "/".join(room.split("/")[:2])
+        for lower in rooms - {upper}:
+            if any(f"{lower}/".startswith(f"{target}/") or target.startswith(f"{lower}/") for target in targets) and heights[upper] <= heights[lower]:
+                faults.append(f"docs/overview.md: in the picture {upper} is not above {lower}, which it may include")
+
+
 def main():
     root, faults = pathlib.Path(sys.argv[1]), []
     overview = (root / "docs/overview.md").read_text()
@@ -72,6 +87,7 @@ def main():
             room = folder.relative_to(root).as_posix()
             if not any(room == known or room.startswith(known + "/") for known in ARROWS):
                 faults.append(f"{room}: not in arrows.py")
+    check_picture(overview, faults)
     for room in ARROWS:
         if not (root / room).is_dir():
             faults.append(f"arrows.py: {room} is no folder")

@@ -84,7 +84,7 @@ def peer(options):
             ways[way] = {"ms": milliseconds, "losses": losses}
         except Exception as error:  # no C++ compiler that torch.compile likes
             ways[way] = {"missing": type(error).__name__}
-    print(json.dumps({"torch": torch.__version__, "ways": ways}))
+    print(json.dumps({"peer": f"PyTorch {torch.__version__}", "ways": ways}))
 
 
 JOB = """mode: DATA_PARALLEL

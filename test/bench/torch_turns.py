@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benches against PyTorch share. Ours and theirs take turns, so that a change of the machine's speed meets both, and must find the same losses: they
-compute the same. Theirs are measured by a peer, a script which prints one line of JSON of what it found: {"torch": version, "ways": {way: {"ms": milliseconds a
+"""What benches against PyTorch, and JAX, share. Ours and theirs take turns, so that a change of the machine's speed meets both, and must find the same losses: they
+compute the same. Theirs are measured by a peer, a script which prints one line of JSON of what it found: {"peer": name and version, "ways": {way: {"ms": milliseconds a
 step, "losses": of all steps} or {"missing": why it cannot be measured}}}."""
 
 import json
@@ -19,17 +19,17 @@ def skip_without(python, *modules):
 
 
 def ask_peer(command, folder):
-    """Runs a peer; returns PyTorch's version, and what it found of each way."""
+    """Runs a peer; returns its name and version, and what it found of each way."""
     log = run(command, folder)[1]
-    found = json.loads(next(line for line in reversed(log.splitlines()) if line.startswith('{"torch"')))
-    return found["torch"], found["ways"]
+    found = json.loads(next(line for line in reversed(log.splitlines()) if line.startswith('{"peer"')))
+    return found["peer"], found["ways"]
 
 
 def check_losses(tolerances, ours, way, theirs):
     """Ends the script where losses of the first steps are further apart than their relative tolerances."""
     for step, (tolerance, x, y) in enumerate(zip(tolerances, ours, theirs), 1):
         if not abs(x - y) <= tolerance * abs(y):
-            sys.exit(f"error: the loss of step {step} is {x} here but {y} with PyTorch ({way}): the two do not compute the same")
+            sys.exit(f"error: the loss of step {step} is {x} here but {y} with {way}: the two do not compute the same")
 
 
 def ratios_of(ours, theirs):
@@ -46,7 +46,7 @@ def compare(bench, turns, tolerances, title, aim):
     for _ in range(turns):
         milliseconds, losses = bench.ours()
         ours.append(milliseconds)
-        version, ways = bench.theirs()
+        peer, ways = bench.theirs()
         for way, found in ways.items():
             if "missing" in found:
                 missing[way] = found["missing"]
@@ -56,7 +56,7 @@ def compare(bench, turns, tolerances, title, aim):
     for way, reason in missing.items():
         print(f"not measured: {way}: {reason}")
     if not theirs:
-        sys.exit("error: PyTorch could be measured in no way")
+        sys.exit("error: no peer could be measured in any way")
     compared = next(iter(theirs))
     print("losses, ours and theirs:", *(f"{x:.6f}" for x in losses[:4]), "and", *(f"{x:.6f}" for x in ways[compared]["losses"][:4]))
     fastest = [min(turn) for turn in zip(*theirs.values())]
@@ -64,6 +64,6 @@ def compare(bench, turns, tolerances, title, aim):
     for way, times in [*theirs.items(), ("the fastest of a turn", fastest)]:
         ratio, cells = ratios_of(ours, times)
         rows.append([way, f"{statistics.median(times):.1f}", f"{statistics.median(ours):.1f}", *cells])
-    table(f"{title}, against PyTorch {version}; medians of {turns} turns", ["PyTorch", "ms", "ours, ms", "ours / theirs", "of turns"], rows)
+    table(f"{title}, against {peer}; medians of {turns} turns", ["way", "ms", "ours, ms", "ours / theirs", "of turns"], rows)
     if ratio > aim:
-        sys.exit(f"missed: {ratio:.2f} of PyTorch's time, the aim is {aim}")
+        sys.exit(f"missed: {ratio:.2f} of the fastest peer's time, the aim is {aim}")

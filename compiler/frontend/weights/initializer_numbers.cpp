@@ -73,6 +73,11 @@ double InitializerNumbers::operator[](int64_t position) const {
 }
 
 bool InitializerNumbers::isUniform() const {
+  const size_t one = elementBytes(type.getElementType());
+  if (size() > 1 &&
+      bytes.drop_front(one) == bytes.drop_back(one)) { // the walk takes a quarter of a second for the biases of 96 large layers
+    return !std::isnan((*this)[0]);
+  }
   for (int64_t i = 1; i < size(); ++i) {
     if ((*this)[i] != (*this)[0]) {
       return false;

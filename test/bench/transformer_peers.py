@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A training step of a transformer on the CPU, in bf16 or f32, against PyTorch, on one host.
+"""A training step of a transformer on the CPU, in bf16 or f32, against PyTorch and JAX, on one host.
 
-    bf16_torch.py [--build BUILD] [--torch-python PYTHON] [--precision BF16_MIXED|F32] [--layers L] [--width W] [--heads H] [--sequence S] [--vocabulary V]
-                  [--batch B] [--threads T] [--turns T] [--cpu-time]
-    bf16_torch.py --peer FOLDER ...    PyTorch's side, as the bench starts it
+    transformer_peers.py [--build BUILD] [--torch-python PYTHON] [--jax-python PYTHON] [--precision BF16_MIXED|F32] [--layers L] [--width W] [--heads H]
+                         [--sequence S] [--vocabulary V] [--batch B] [--threads T] [--turns T] [--cpu-time]
+    transformer_peers.py --peer FOLDER ...    PyTorch's side, as the bench starts it
 
 The model is `ashlar-zoo transformer` with AdamW, parameters in f32, one process. Both start with the same parameters and train on the same one batch; losses are
-compared to what roundings to bf16 allow. PyTorch does the four operations of attention one by one (`eager`) and as scaled_dot_product_attention (`attention`); the
-faster of a turn counts. Ours and theirs take turns, so that a change of the machine's speed meets both. The first two steps are not timed, on either side.
+compared to what roundings to bf16 allow. PyTorch does the four operations of attention one by one (`eager`) and as scaled_dot_product_attention (`attention`), the
+latter also under torch.compile (`compiled`); JAX compiles the whole step (transformer_jax.py), with --jax-python. The fastest of a turn counts. Ours and theirs take
+turns, so that a change of the machine's speed meets both. The first two steps are not timed, on any side.
 --cpu-time counts the time of the processor, not of the clock: on a machine with other work, with one thread. Exit status 77 where PYTHON cannot import torch.
 """
 
@@ -72,25 +73,35 @@ class Bench:
     def theirs(self):
         options = [f"--{name}={getattr(self.options, name)}" for name in ("layers", "heads", "batch", "threads", "precision")]
         options += ["--cpu-time"] if self.options.cpu_time else []
-        return ask_peer([self.options.torch_python, pathlib.Path(__file__).resolve(), "--peer", self.folder, *options], self.folder)
+        script = pathlib.Path(__file__).resolve()
+        name, ways = ask_peer([self.options.torch_python, script, "--peer", self.folder, *options], self.folder)
+        if self.options.jax_python:
+            options += [f"--warm-up={WARM_UP}", f"--steps={STEPS}"]
+            jax, more = ask_peer([self.options.jax_python, script.with_name("transformer_jax.py"), self.folder, *options], self.folder)
+            name, ways = f"{name} and {jax}", {**ways, **more}
+        return name, ways
 
 
 def peer(options):
     """PyTorch's side: prints what torch_turns.py reads."""
     import torch
 
-    from stages_torch import Embedding, Head, Layer, Parameters, cross_entropy
+    from stages_torch import Embedding, Head, Layer, Parameters, cannot_compile, cross_entropy
     from torch_peer import ADAMW, read_npy
 
     clock = time.process_time if options.cpu_time else time.perf_counter
     torch.set_num_threads(options.threads)
     tokens, labels = (read_npy(options.peer / f"{column}_train.npy") for column in ("tokens", "next"))
     found = {}
-    for way in ("eager", "attention"):
+    for way in ("eager", "attention", "compiled"):
+        if way == "compiled" and (fault := cannot_compile()):
+            found[way] = {"missing": fault}
+            continue
         parameters = Parameters(options.peer / "init")
-        layers = [Layer(parameters, f"layer{layer}", options.heads, fused=way == "attention") for layer in range(options.layers)]
+        layers = [Layer(parameters, f"layer{layer}", options.heads, fused=way != "eager") for layer in range(options.layers)]
         module = torch.nn.Sequential(Embedding(parameters), *layers, Head(parameters))
         optimizer, losses = torch.optim.AdamW(module.parameters(), **ADAMW), []
+        module = torch.compile(module) if way == "compiled" else module
         for number in range(WARM_UP + STEPS):
             if number == WARM_UP:
                 begin = clock()
@@ -102,13 +113,14 @@ def peer(options):
             optimizer.step()
             losses.append(loss.item())
         found[way] = {"ms": (clock() - begin) / STEPS * 1e3, "losses": losses}
-    print(json.dumps({"torch": torch.__version__, "ways": found}), flush=True)
+    print(json.dumps({"peer": f"PyTorch {torch.__version__}", "ways": found}), flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=ROOT / "build")
     parser.add_argument("--torch-python", default=sys.executable)
+    parser.add_argument("--jax-python")
     parser.add_argument("--precision", choices=TOLERANCES, default="BF16_MIXED")
     parser.add_argument("--cpu-time", action="store_true")
     parser.add_argument("--peer", type=pathlib.Path)
@@ -119,6 +131,8 @@ def main():
         peer(options)
         return
     skip_without(options.torch_python, "torch")
+    if options.jax_python:
+        skip_without(options.jax_python, "jax")
     title = (f"A step in {options.precision} of {options.layers} layers of {options.width}, sequence {options.sequence}, batch {options.batch}, vocabulary "
              f"{options.vocabulary}, AdamW, {options.threads} thread(s){', CPU time' if options.cpu_time else ''}")
     with tempfile.TemporaryDirectory() as folder:

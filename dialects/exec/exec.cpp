@@ -95,6 +95,48 @@ LogicalResult ProductWithSumsOp::verify() {
   return success();
 }
 
+RankedTensorType getAuxiliaryType(Epilogue activation, RankedTensorType product) {
+  constexpr int64_t kMaskColumns = 128, kBits = 8;
+  if (activation != Epilogue::Relu) {
+    return product;
+  }
+  const int64_t bytes = llvm::alignTo(product.getDimSize(1), kMaskColumns) / kBits;
+  return RankedTensorType::get({product.getDimSize(0), bytes}, IntegerType::get(product.getContext(), kBits));
+}
+
+// Verifies what the products of an activation and of its slope have in common; `bias` may be null.
+template <typename Op> static LogicalResult verifyActivated(Op op, Value bias) {
+  Epilogue activation = op.getActivation();
+  if (activation != Epilogue::Relu && activation != Epilogue::GeluTanh) { // C1
+    return op.emitOpError("has the activation ") << stringifyEpilogue(activation) << ", needs relu or gelu_tanh";
+  }
+  auto typeOf = [](Value value) { return cast<RankedTensorType>(value.getType()); };
+  ArrayRef<int64_t> lhs = typeOf(op.getLhs()).getShape(), rhs = typeOf(op.getRhs()).getShape();
+  if (lhs.size() != 2 || rhs.size() != 2 || lhs[op.getTransposeA() ? 0 : 1] != rhs[op.getTransposeB() ? 1 : 0]) { // C2
+    return op.emitOpError("cannot multiply [") << lhs << "] and [" << rhs << "]";
+  }
+  int64_t m = lhs[op.getTransposeA() ? 1 : 0], n = rhs[op.getTransposeB() ? 0 : 1];
+  RankedTensorType product = typeOf(op.getProduct());
+  if (product.getShape() != ArrayRef<int64_t>{m, n}) { // C2
+    return op.emitOpError("has a product of shape [") << product.getShape() << "], needs [" << m << ", " << n << "]";
+  }
+  if (bias && typeOf(bias) != RankedTensorType::get({n}, product.getElementType())) { // C2
+    return op.emitOpError("has a bias of type ") << bias.getType() << " for a product of type " << product;
+  }
+  if (RankedTensorType type = getAuxiliaryType(activation, product); typeOf(op.getAuxiliary()) != type) { // C3
+    return op.emitOpError("has an auxiliary tensor of type ") << op.getAuxiliary().getType() << ", needs " << type;
+  }
+  return success();
+}
+
+LogicalResult ProductWithAuxiliaryOp::verify() {
+  return verifyActivated(*this, getBias());
+}
+
+LogicalResult ProductWithSlopeOp::verify() {
+  return verifyActivated(*this, /*bias=*/Value());
+}
+
 LogicalResult AwaitOp::verify() {
   Operation *collective = getStarted().empty() ? nullptr : getStarted().front().getDefiningOp();
   if (!collective || ResultRange(collective->getResults()) != getStarted()) { // C1
@@ -158,7 +200,7 @@ SmallVector<BufferUse> KernelOp::getUses() {
 
 LogicalResult GemmOp::verify() {
   bool hasSums = getOperandSum() != OperandSum::None;
-  size_t expected = getOutIndex() + 1 + hasSums;
+  size_t expected = getOutIndex() + 1 + hasSums + (getAuxiliary() == Auxiliary::Written);
   if (getBuffers().size() != expected) { // C1
     return emitOpError("has ") << getBuffers().size() << " buffers, needs " << expected;
   }
@@ -167,6 +209,12 @@ LogicalResult GemmOp::verify() {
   }
   if (getAccumulate() && (getHasBias() || hasSums)) { // C3
     return emitOpError("accumulates, which it can only with neither bias nor sums");
+  }
+  if (getAuxiliary() != Auxiliary::None && (getBatch() != 1 || getEpilogue() == Epilogue::None || getAccumulate())) { // C4
+    return emitOpError("has an auxiliary tensor, which it can only of one batch, with an epilogue, and when it does not accumulate");
+  }
+  if (getAuxiliary() == Auxiliary::Read && getHasBias()) { // C4
+    return emitOpError("reads an auxiliary tensor, which it can only without bias");
   }
   return success();
 }

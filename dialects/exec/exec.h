@@ -30,6 +30,10 @@ inline bool isLibraryCall(FusionKind kind) {
   return kind == FusionKind::Gemm || kind == FusionKind::Conv || kind == FusionKind::Attention;
 }
 
+// Returns the type of the auxiliary tensor of a product of matrices (m, n): of relu a mask, a bit for each element in rows padded to 128
+// bits, as bytes; of other activations the type of the product.
+mlir::RankedTensorType getAuxiliaryType(Epilogue activation, mlir::RankedTensorType product);
+
 // A buffer of an instruction. Only read: the bytes stay as they are. Only written: the old bytes do not matter.
 struct BufferUse {
   BufferAttr buffer;

@@ -42,6 +42,7 @@ def Exec_AttentionTensorsAttr : EnumAttr<Exec_Dialect, Exec_AttentionTensors, "a
 }
 def Exec_ConvKindAttr : EnumAttr<Exec_Dialect, Exec_ConvKind, "conv_kind">;
 def Exec_OperandSumAttr : EnumAttr<Exec_Dialect, Exec_OperandSum, "operand_sum">;
+def Exec_AuxiliaryAttr : EnumAttr<Exec_Dialect, Exec_Auxiliary, "auxiliary">;
 def Exec_CollectiveKindAttr : EnumAttr<Exec_Dialect, Ashlar_CollectiveKind, "collective_kind"> { let cppNamespace = "::ashlar::exec"; }
 def Exec_ReductionAttr : EnumAttr<Exec_Dialect, Ashlar_Reduction, "reduction"> { let cppNamespace = "::ashlar::exec"; }
 
@@ -144,6 +145,50 @@ def Exec_ProductWithSumsOp : Exec_Op<"product_with_sums", [Pure]> {
   let assemblyFormat = [{
     `` $sum_of $lhs `,` $rhs (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict `:` type($lhs) `,` type($rhs) `->`
     type($product) `,` type($sums)
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_ProductWithAuxiliaryOp : Exec_Op<"product_with_auxiliary", [Pure]> {
+  let summary = "An activation of a matrix product with bias, and the tensor from which its gradient is computed: one library call";
+  let description = [{
+    product = activation(op(lhs) op(rhs) + bias), m x n. The auxiliary tensor of gelu_tanh is the value before the activation, of relu a mask
+    with a bit for each element of the product, rows padded to 128 bits. The order of the bits is the library's; only product_with_slope reads
+    them, in the same program.
+
+        %y, %mask = exec.product_with_auxiliary relu %x, %w bias %b
+            : (tensor<32x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> (tensor<32x16xf32>, tensor<32x16xi8>)
+
+    **Constraints:** (C1) the activation is relu or gelu_tanh; (C2) matrices whose contracted dims are equal, and a product and a bias of the
+    shapes that follow; (C3) the auxiliary tensor has the type that follows (`getAuxiliaryType`).
+  }];
+  let arguments = (ins Exec_EpilogueAttr:$activation, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, Optional<AnyRankedTensor>:$bias,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs AnyRankedTensor:$product, AnyRankedTensor:$auxiliary);
+  let assemblyFormat = [{
+    `` $activation $lhs `,` $rhs (`bias` $bias^)? (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict `:`
+    functional-type(operands, results)
+  }];
+  let hasVerifier = 1;
+}
+
+def Exec_ProductWithSlopeOp : Exec_Op<"product_with_slope", [Pure]> {
+  let summary = "A matrix product times the slope of an activation: the gradient before the activation in one library call";
+  let description = [{
+    product = op(lhs) op(rhs) * activation'(x), where x is the value before the activation, element by element. `auxiliary` is the tensor that
+    product_with_auxiliary returned for x.
+
+        %dx = exec.product_with_slope relu %dy, %w, %mask transpose_b
+            : (tensor<32x8xf32>, tensor<16x8xf32>, tensor<32x16xi8>) -> tensor<32x16xf32>
+
+    **Constraints:** as of product_with_auxiliary.
+  }];
+  let arguments = (ins Exec_EpilogueAttr:$activation, AnyRankedTensor:$lhs, AnyRankedTensor:$rhs, AnyRankedTensor:$auxiliary,
+                       UnitAttr:$transpose_a, UnitAttr:$transpose_b);
+  let results = (outs AnyRankedTensor:$product);
+  let assemblyFormat = [{
+    `` $activation $lhs `,` $rhs `,` $auxiliary (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? attr-dict `:`
+    functional-type(operands, results)
   }];
   let hasVerifier = 1;
 }
@@ -268,23 +313,26 @@ def Exec_KernelOp : Exec_InstrOp<"kernel"> {
 def Exec_GemmOp : Exec_InstrOp<"gemm", [DeclareOpInterfaceMethods<FixedWeightsOpInterface, ["getWeights"]>]> {
   let summary = "out = epilogue(op(A) op(B) + bias), by the library";
   let description = [{
-    buffers: {A, B, [bias,] out, [sums]}, dense. Types and shapes as in ashlar_rt_gemm_desc. B may be fixed weights. `accumulate`: what `out`
-    holds, of f32, is added instead of a bias.
+    buffers: {A, B, [bias,] [auxiliary read,] out, [sums,] [auxiliary written]}, dense. Types and shapes as in ashlar_rt_gemm_desc. B may be
+    fixed weights. `accumulate`: what `out` holds, of f32, is added instead of a bias. `auxiliary`: written beside the activation, or read, so
+    that the product is multiplied by the slope of the epilogue's activation instead.
 
     **Constraints:** (C1) as many buffers as these; (C2) sums only of one batch, with neither bias nor epilogue; (C3) accumulate with neither
-    bias nor sums.
+    bias nor sums; (C4) auxiliary only of one batch and with an epilogue, without accumulate, and read without bias.
   }];
   let arguments = (ins Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$m, I64Attr:$n, I64Attr:$k, UnitAttr:$transpose_a,
                        UnitAttr:$transpose_b, UnitAttr:$has_bias, UnitAttr:$accumulate, Exec_EpilogueAttr:$epilogue,
-                       DefaultValuedAttr<Exec_OperandSumAttr, "::ashlar::exec::OperandSum::None">:$operand_sum, UnitAttr:$allow_tf32,
+                       DefaultValuedAttr<Exec_OperandSumAttr, "::ashlar::exec::OperandSum::None">:$operand_sum,
+                       DefaultValuedAttr<Exec_AuxiliaryAttr, "::ashlar::exec::Auxiliary::None">:$auxiliary, UnitAttr:$allow_tf32,
                        UnitAttr:$fixed_weights);
   let assemblyFormat = [{
     $buffers `batch` $batch `m` $m `n` $n `k` $k (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`bias` $has_bias^)?
-    (`accumulate` $accumulate^)? `epilogue` `` $epilogue (`sum_of` `` $operand_sum^)? (`tf32` $allow_tf32^)? (`fixed_weights` $fixed_weights^)? attr-dict
+    (`accumulate` $accumulate^)? `epilogue` `` $epilogue (`sum_of` `` $operand_sum^)? (`auxiliary` `` $auxiliary^)? (`tf32` $allow_tf32^)?
+    (`fixed_weights` $fixed_weights^)? attr-dict
   }];
   let extraClassDeclaration = [{
     // The index among `buffers` of the product itself.
-    unsigned getOutIndex() { return 2 + getHasBias(); }
+    unsigned getOutIndex() { return 2 + getHasBias() + (getAuxiliary() == Auxiliary::Read); }
   }];
   let hasVerifier = 1;
 }

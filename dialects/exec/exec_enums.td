@@ -50,4 +50,7 @@ def Exec_ConvKind : Exec_Enum<"ConvKind", "which of its tensors a convolution co
 def Exec_OperandSum : Exec_Enum<"OperandSum", "which operand of a matrix product is summed too, along the contraction", [
   I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Lhs", 1, "lhs">, I32EnumAttrCase<"Rhs", 2, "rhs">]>;
 
+def Exec_Auxiliary : Exec_Enum<"Auxiliary", "use of the tensor from which an activation's gradient is computed, by a matrix product", [
+  I32EnumAttrCase<"None", 0, "none">, I32EnumAttrCase<"Written", 1, "written">, I32EnumAttrCase<"Read", 2, "read">]>;
+
 #endif // ASHLAR_DIALECTS_EXEC_EXEC_ENUMS_TD

@@ -23,6 +23,7 @@ const TargetTraits kCpu = {
     /*joinsReshaped=*/false,
     /*accumulates=*/true,
     kOwnActivations,
+    /*slopes=*/{},
     /*attention=*/
     {/*takesF32=*/true, /*takesBf16=*/true, /*takesF16=*/false, /*masks=*/AttentionMasks::All, /*caps=*/true, /*shiftsDiagonal=*/true,
      /*leastKeys=*/1,
@@ -55,6 +56,7 @@ const TargetTraits kCuda = {
     /*joinsReshaped=*/true,
     /*accumulates=*/false,
     kCublasLtActivations,
+    /*slopes=*/kCublasLtActivations,
     /*attention=*/ // the common part of what cuDNN takes on all chips from sm_80 on
     {/*takesF32=*/false, /*takesBf16=*/true, /*takesF16=*/true, /*masks=*/AttentionMasks::LikeOperands, /*caps=*/false,
      /*shiftsDiagonal=*/false,

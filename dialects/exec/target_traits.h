@@ -35,6 +35,7 @@ struct TargetTraits {
   bool joinsReshaped;                   // what follows a product of merged rows in its own shape is computed before the change of shape
   bool accumulates;                     // a product is added to a tensor of f32 in the tensor's place
   llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
+  llvm::ArrayRef<Epilogue> slopes; // activations whose gradients come with a product, from a tensor that the activation's product writes
 
   AttentionTraits attention; // other attentions are expanded
 

@@ -15,7 +15,8 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
     transpose of the last two dims that feeds a library product becomes a flag of it. Convolutions go to the library in the format of
     ashlar-assign-formats; convolutions that no library takes (f64) become windows, mul, reduce. Sums of bf16 and f16 are computed in f32
     between conversions; only the library of the cuda target takes products of these types directly, and it sums the rows of an operand of a
-    product in the same call: the gradients of a weight and of its bias become one exec.product_with_sums.
+    product in the same call: the gradients of a weight and of its bias become one exec.product_with_sums. An activation and its gradient join
+    their products where the library has such epilogues: exec.product_with_auxiliary and exec.product_with_slope.
 
         %y = nn.softmax %x : tensor<4x8xf32>
     ==>

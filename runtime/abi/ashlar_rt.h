@@ -142,11 +142,22 @@ enum { ASHLAR_RT_BYTES = 1, ASHLAR_RT_SIGNED_A = 2, ASHLAR_RT_SIGNED_B = 4 };
 // What is added to a product: nothing, the bias, or what `out` holds, of f32.
 typedef enum { ASHLAR_RT_ADDEND_NONE = 0, ASHLAR_RT_ADDEND_BIAS = 1, ASHLAR_RT_ADDEND_OUT = 2 } ashlar_rt_addend;
 
+// The tensor of a matrix product from which the gradient of its epilogue is computed, where the product does not compute an activation
+// alone.
+typedef enum {
+  ASHLAR_RT_AUXILIARY_NONE = 0,
+  ASHLAR_RT_AUXILIARY_WRITTEN = 1, // beside the activation
+  ASHLAR_RT_AUXILIARY_READ = 2     // the product is multiplied by the slope of the activation
+} ashlar_rt_auxiliary;
+
 // out[b] = epilogue(op(A[b]) * op(B[b]) + bias), products summed in f32. A[b]: (m, k), or (k, m) when transpose_a; B[b]: (k, n), or (n, k)
 // when transpose_b; out[b]: (m, n); bias: (n), added to every row. Dense, row major, batches one after the other. A and B have one dtype,
-// f32, bf16 or f16; out has that or f32; bias and sums have out's dtype. buffers: {A, B, [bias,] out, [sums]}. Sums only of one batch, with
-// neither bias nor epilogue. On cpu: no sums; and products of integers of 8 bits, signed or not, to i32, summed modulo 2^32, with neither
-// bias nor epilogue. B may be fixed weights: see ashlar_rt_conv_desc.
+// f32, bf16 or f16; out has that or f32; bias and sums have out's dtype. buffers: {A, B, [bias,] [auxiliary read,] out, [sums,] [auxiliary
+// written]}. Sums only of one batch, with neither bias nor epilogue. Auxiliary tensors only of one batch, with relu or gelu_tanh: of
+// gelu_tanh the value before the activation, (m, n) of out's dtype; of relu a mask of bits, (m, auxiliary_row), as i8, in an order that
+// only products of the same program know. Read: out = A B * activation'(x), x being the value that the tensor was written for. On cpu:
+// neither sums nor auxiliary tensors; and products of integers of 8 bits, signed or not, to i32, summed modulo 2^32, with neither bias nor
+// epilogue. B may be fixed weights: see ashlar_rt_conv_desc.
 typedef struct {
   int64_t batch, m, n, k;
   uint32_t transpose_a, transpose_b;
@@ -155,9 +166,11 @@ typedef struct {
   uint32_t operand_sum; // ashlar_rt_operand_sum
   uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa
   uint32_t fixed_weights;
-  uint32_t bytes;      // 0, or ASHLAR_RT_BYTES and which operands are signed
-  uint32_t narrow;     // of bf16 or f16: ASHLAR_RT_BF16 or ASHLAR_RT_F16, else 0
-  uint32_t narrow_out; // and so are `out`, bias and sums
+  uint32_t bytes;         // 0, or ASHLAR_RT_BYTES and which operands are signed
+  uint32_t narrow;        // of bf16 or f16: ASHLAR_RT_BF16 or ASHLAR_RT_F16, else 0
+  uint32_t narrow_out;    // and so are `out`, bias and sums
+  uint32_t auxiliary;     // ashlar_rt_auxiliary
+  uint32_t auxiliary_row; // elements of a row of the auxiliary tensor, of a mask bits: n, or more
 } ashlar_rt_gemm_desc;
 
 typedef enum { ASHLAR_RT_CONV_FORWARD = 1, ASHLAR_RT_CONV_DATA = 2, ASHLAR_RT_CONV_WEIGHTS = 3 } ashlar_rt_conv_kind;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix products on a GPU: the runtime's prepared product against cuBLASLt called by hand, which tries the first eight algorithms of the
-// heuristic and keeps the fastest. One line a product: microseconds of both, TFLOP/s, and by hand / ours. With --probe: which products the
-// library takes at all, and computes right (cuda_matmul_probe.h). Exit status 77 with the reason where there is no GPU.
+// heuristic and keeps the fastest. One line a product: microseconds of both, TFLOP/s, and by hand / ours. Then products with auxiliary
+// tensors: one call against a call and the kernel that takes the place of a refused epilogue. With --probe: which products the library
+// takes at all, and computes right (cuda_matmul_probe.h). Exit status 77 with the reason where there is no GPU.
 //
 //   bench_cuda_matmul [--probe [--small]]
 
@@ -12,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <string>
 #include <vector>
@@ -149,6 +151,58 @@ Status timeByHand(Bench &bench, const Case &c, double &seconds) {
   return status;
 }
 
+// The wide layer of GPT-2, and the gradient before its activation.
+struct ActivationCase {
+  const char *name;
+  uint32_t epilogue, auxiliary;
+};
+
+const ActivationCase kActivations[] = {{"relu, bias, mask", ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_AUXILIARY_WRITTEN},
+                                       {"gelu, bias, operand", ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_AUXILIARY_WRITTEN},
+                                       {"slope of relu", ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_AUXILIARY_READ},
+                                       {"slope of gelu", ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_AUXILIARY_READ}};
+
+Status timeActivation(Bench &bench, Matmuls &matmuls, const ActivationCase &c, double &seconds) {
+  constexpr int64_t kRows = 16384, kColumns = 3072, kDepth = 768;
+  ashlar_rt_gemm_desc desc = {1, kRows, kColumns, kDepth};
+  const bool writes = c.auxiliary == ASHLAR_RT_AUXILIARY_WRITTEN;
+  desc.transpose_b = !writes;
+  desc.addend = writes ? ASHLAR_RT_ADDEND_BIAS : ASHLAR_RT_ADDEND_NONE;
+  desc.epilogue = c.epilogue;
+  desc.auxiliary = c.auxiliary;
+  desc.auxiliary_row = kColumns; // a multiple of 128
+  MatmulOperands operands;
+  operands.a = bench.a;
+  operands.b = bench.b;
+  operands.bias = writes ? bench.bias : 0;
+  operands.out = bench.out;
+  operands.auxiliary = bench.out + 2 * kRows * kColumns;
+  operands.inDtype = operands.outDtype = ASHLAR_RT_BF16;
+  size_t number = 0;
+  ASHLAR_RETURN_IF_ERROR(matmuls.prepare(desc, operands, c.name, number));
+  ASHLAR_RETURN_IF_ERROR(matmuls.settle());
+  return bench.time([&] { return matmuls.enqueue(number, bench.stream); }, seconds);
+}
+
+Status timeActivations(Bench &bench, Matmuls &matmuls) {
+  Matmuls apart;
+  setenv("ASHLAR_NO_PRODUCT_AUXILIARY", "1", /*overwrite=*/1);
+  Status created = apart.create(bench.device, bench.workspace, bench.stream);
+  unsetenv("ASHLAR_NO_PRODUCT_AUXILIARY");
+  ASHLAR_RETURN_IF_ERROR(created);
+  fmt::print("16384 x 3072 x 768, bf16\n");
+  for (const ActivationCase &c : kActivations) {
+    double one = 0, two = 0;
+    ASHLAR_RETURN_IF_ERROR(timeActivation(bench, matmuls, c, one));
+    ASHLAR_RETURN_IF_ERROR(timeActivation(bench, apart, c, two));
+    fmt::print("{:28} {:10.1f} us in one call, {:.1f} us, {:.3f} of a call and a kernel\n", c.name, 1e6 * one, 1e6 * two, one / two);
+  }
+  for (const std::string &line : matmuls.replacements()) {
+    fmt::print("{}\n", line);
+  }
+  return Status();
+}
+
 Status timeOurs(Bench &bench, Matmuls &matmuls, const Case &c, double &seconds) {
   ashlar_rt_gemm_desc desc = {};
   desc.batch = 1;
@@ -185,7 +239,7 @@ Status run(Bench &bench) {
     fmt::print("{:28} {:>20} {:5} {:10.1f} {:10.1f} {:9.1f} {:8.3f}\n", c.name, fmt::format("{} x {} x {}", c.m, c.n, c.k),
                c.dtype == ASHLAR_RT_F32 ? "f32" : "bf16", 1e6 * ours, 1e6 * hand, 1e-12 * flops / ours, hand / ours);
   }
-  return Status();
+  return timeActivations(bench, matmuls);
 }
 
 } // namespace

@@ -25,22 +25,32 @@ constexpr Types kTypes[] = {{"f32", ASHLAR_RT_F32, ASHLAR_RT_F32, false},       
 
 struct Epilogue {
   const char *name;
-  uint32_t bias, activation, sums;
+  uint32_t bias, activation, sums, auxiliary = ASHLAR_RT_AUXILIARY_NONE;
 };
 
-constexpr Epilogue kEpilogues[] = {
-    {"none", 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_NONE},      {"bias", 1, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_NONE},
-    {"relu", 0, ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_SUM_OF_NONE},      {"relu+bias", 1, ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_SUM_OF_NONE},
-    {"gelu", 0, ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_SUM_OF_NONE}, {"gelu+bias", 1, ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_SUM_OF_NONE},
-    {"sums A", 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_A},       {"sums B", 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_B}};
+constexpr Epilogue kEpilogues[] = {{"none", 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_NONE},
+                                   {"bias", 1, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_NONE},
+                                   {"relu", 0, ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_SUM_OF_NONE},
+                                   {"relu+bias", 1, ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_SUM_OF_NONE},
+                                   {"gelu", 0, ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_SUM_OF_NONE},
+                                   {"gelu+bias", 1, ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_SUM_OF_NONE},
+                                   {"sums A", 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_A},
+                                   {"sums B", 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_B},
+                                   {"relu aux", 0, ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_SUM_OF_NONE, ASHLAR_RT_AUXILIARY_WRITTEN},
+                                   {"relu+bias aux", 1, ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_SUM_OF_NONE, ASHLAR_RT_AUXILIARY_WRITTEN},
+                                   {"gelu aux", 0, ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_SUM_OF_NONE, ASHLAR_RT_AUXILIARY_WRITTEN},
+                                   {"gelu+bias aux", 1, ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_SUM_OF_NONE, ASHLAR_RT_AUXILIARY_WRITTEN},
+                                   {"relu slope", 0, ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_SUM_OF_NONE, ASHLAR_RT_AUXILIARY_READ},
+                                   {"gelu slope", 0, ASHLAR_RT_EPILOGUE_GELU_TANH, ASHLAR_RT_SUM_OF_NONE, ASHLAR_RT_AUXILIARY_READ}};
 
 struct Size {
   int64_t batch, m, n, k;
 };
 
-// Classifier of mlp and its gradient, a small vocabulary, attention, a weight gradient of GPT-2.
-constexpr Size kSizes[] = {{1, 256, 10, 512}, {1, 10, 512, 256}, {1, 64, 50, 32}, {192, 1024, 64, 1024}, {1, 3072, 768, 16384}};
-constexpr Size kSmallSizes[] = {{1, 16, 10, 32}, {1, 10, 32, 16}, {1, 8, 50, 12}, {3, 16, 4, 16}, {1, 12, 8, 64}};
+// Classifier of mlp and its gradient, a small vocabulary, attention, a weight gradient and a half batch of the wide layer of GPT-2.
+constexpr Size kSizes[] = {{1, 256, 10, 512},     {1, 10, 512, 256},     {1, 64, 50, 32},
+                           {192, 1024, 64, 1024}, {1, 3072, 768, 16384}, {1, 8192, 3072, 768}};
+constexpr Size kSmallSizes[] = {{1, 16, 10, 32}, {1, 10, 32, 16}, {1, 8, 50, 12}, {3, 16, 4, 16}, {1, 12, 8, 64}, {1, 9, 136, 24}};
 
 // Rows of out that are compared, and numbers of each.
 constexpr int64_t kRows = 4, kColumns = 8, kSums = 16;
@@ -72,8 +82,7 @@ public:
       for (const Size &size : sizes) {
         for (const Epilogue &epilogue : kEpilogues) {
           for (uint32_t layout = 0; layout < 4; ++layout) {
-            const bool exists = epilogue.sums == ASHLAR_RT_SUM_OF_NONE || size.batch == 1;
-            ASHLAR_RETURN_IF_ERROR(exists ? probe(types, size, epilogue, layout) : Status());
+            ASHLAR_RETURN_IF_ERROR(exists(types, size, epilogue) ? probe(types, size, epilogue, layout) : Status());
           }
         }
       }
@@ -84,6 +93,15 @@ public:
   ProbeReport report;
 
 private:
+  // Whether the compiler makes such products.
+  static bool exists(const Types &types, const Size &size, const Epilogue &epilogue) {
+    constexpr int64_t kColumnsMultiple = 8;
+    if (epilogue.auxiliary != ASHLAR_RT_AUXILIARY_NONE) {
+      return size.batch == 1 && size.n % kColumnsMultiple == 0 && types.in == types.out;
+    }
+    return epilogue.sums == ASHLAR_RT_SUM_OF_NONE || size.batch == 1;
+  }
+
   Status allocate() {
     size_t mostOut = 0, mostSums = 0;
     for (const Size &size : sizes) {
@@ -97,6 +115,7 @@ private:
     ASHLAR_RETURN_IF_ERROR(gpu.device.allocate(4 * mostB, "B", b));
     ASHLAR_RETURN_IF_ERROR(gpu.device.allocate(4 * mostN, "the bias", bias));
     ASHLAR_RETURN_IF_ERROR(gpu.device.allocate(4 * mostOut, "out", out));
+    ASHLAR_RETURN_IF_ERROR(gpu.device.allocate(4 * mostOut, "the auxiliary tensor", auxiliary)); // a mask of 32 numbers and more is smaller
     ASHLAR_RETURN_IF_ERROR(gpu.device.allocate(4 * mostSums, "the sums", sums));
     return gpu.device.allocate(kMatmulWorkspaceBytes, "the workspace", workspace);
   }
@@ -110,12 +129,24 @@ private:
     desc.epilogue = epilogue.activation;
     desc.operand_sum = epilogue.sums;
     desc.allow_tf32 = types.tf32;
+    const bool hasAuxiliary = epilogue.auxiliary != ASHLAR_RT_AUXILIARY_NONE;
+    desc.auxiliary = epilogue.auxiliary;
+    desc.auxiliary_row =
+        !hasAuxiliary ? 0 : static_cast<uint32_t>(epilogue.activation == ASHLAR_RT_EPILOGUE_RELU ? (size.n + 127) / 128 * 128 : size.n);
     const bool hasSums = epilogue.sums != ASHLAR_RT_SUM_OF_NONE;
-    MatmulOperands at{a, b, epilogue.bias != 0 ? bias : 0, out, hasSums ? sums : 0, types.in, types.out};
-    std::string name = fmt::format("{:10} {}{} {:9} {:3} x {} x {} x {}", types.name, "NT"[desc.transpose_a], "NT"[desc.transpose_b],
+    MatmulOperands at{a, b, epilogue.bias != 0 ? bias : 0, out, hasSums ? sums : 0, types.in, types.out, hasAuxiliary ? auxiliary : 0};
+    std::string name = fmt::format("{:10} {}{} {:13} {:3} x {} x {} x {}", types.name, "NT"[desc.transpose_a], "NT"[desc.transpose_b],
                                    epilogue.name, size.batch, size.m, size.n, size.k);
-    size_t number = 0;
-    if (Status prepared = matmuls.prepare(desc, at, "product", number); !prepared.ok()) {
+    size_t number = 0, activation = 0;
+    Status prepared = matmuls.prepare(desc, at, "product", number);
+    const bool isSlope = epilogue.auxiliary == ASHLAR_RT_AUXILIARY_READ; // of the same product, whose activation comes first
+    if (prepared.ok() && isSlope) {
+      desc.auxiliary = ASHLAR_RT_AUXILIARY_WRITTEN;
+      prepared = matmuls.prepare(desc, at, "activation", activation);
+      desc.auxiliary = ASHLAR_RT_AUXILIARY_READ;
+    }
+    prepared.update(prepared.ok() ? matmuls.settle() : Status());
+    if (!prepared.ok()) {
       ASHLAR_RETURN_IF_ERROR(gpu.wait()); // else the device is lost, and more than a refusal
       report.refused.push_back(fmt::format("refused {}  nothing replaces it: {}", name, prepared.message()));
       return Status();
@@ -123,6 +154,7 @@ private:
     const size_t width = dtypeBytes(types.out);
     ASHLAR_RETURN_IF_ERROR(gpu.spoil(out, static_cast<size_t>(size.batch * size.m * size.n) * width));
     ASHLAR_RETURN_IF_ERROR(gpu.spoil(sums, static_cast<size_t>(std::max(size.m, size.n)) * width));
+    ASHLAR_RETURN_IF_ERROR(isSlope ? matmuls.enqueue(activation, gpu.stream) : Status());
     ASHLAR_RETURN_IF_ERROR(matmuls.enqueue(number, gpu.stream));
     std::string fault;
     ASHLAR_RETURN_IF_ERROR(compare(desc, types, fault));
@@ -157,6 +189,7 @@ private:
               fmt::format("out[{}, {}, {}]", at / desc.m, at % desc.m, column), fault);
       }
     }
+    ASHLAR_RETURN_IF_ERROR(compareOperand(desc, types, fault));
     const int64_t count = desc.operand_sum == ASHLAR_RT_SUM_OF_NONE ? 0 : desc.operand_sum == ASHLAR_RT_SUM_OF_A ? desc.m : desc.n;
     std::vector<char> all(static_cast<size_t>(count) * dtypeBytes(types.out));
     ASHLAR_RETURN_IF_ERROR(count == 0 ? Status() : gpu.download(sums, all));
@@ -164,6 +197,25 @@ private:
       const int64_t at = i == 0 ? 0 : i == 1 ? count - 1 : hashOf(i) % count;
       check(loaded(all.data(), static_cast<size_t>(at), types.out), sumAt(desc, at), types.out, ASHLAR_RT_EPILOGUE_NONE,
             fmt::format("sums[{}]", at), fault);
+    }
+    return Status();
+  }
+
+  // Compares the first and the last row of the auxiliary tensor of a gelu; masks show in what reads them.
+  Status compareOperand(const ashlar_rt_gemm_desc &desc, const Types &types, std::string &fault) {
+    if (desc.auxiliary != ASHLAR_RT_AUXILIARY_WRITTEN || desc.epilogue != ASHLAR_RT_EPILOGUE_GELU_TANH) {
+      return Status();
+    }
+    ashlar_rt_gemm_desc operand = desc;
+    operand.epilogue = ASHLAR_RT_EPILOGUE_NONE;
+    operand.auxiliary = ASHLAR_RT_AUXILIARY_NONE;
+    std::vector<char> row(static_cast<size_t>(desc.n) * dtypeBytes(types.out));
+    for (int64_t at : {int64_t{0}, desc.m - 1}) {
+      ASHLAR_RETURN_IF_ERROR(gpu.download(auxiliary + static_cast<size_t>(at) * row.size(), row));
+      for (int64_t column = 0; column < desc.n && fault.empty(); column += 1 + desc.n / kColumns) {
+        check(loaded(row.data(), static_cast<size_t>(column), types.out), outAt(operand, /*batch=*/0, at, column), types.out,
+              ASHLAR_RT_EPILOGUE_NONE, fmt::format("auxiliary[{}, {}]", at, column), fault);
+      }
     }
     return Status();
   }
@@ -208,11 +260,16 @@ private:
       sum += one.next() * other.next();
     }
     sum += desc.addend == ASHLAR_RT_ADDEND_BIAS ? static_cast<double>(right[static_cast<size_t>(column)]) : 0;
+    const bool isSlope = desc.auxiliary == ASHLAR_RT_AUXILIARY_READ;
+    constexpr double kRoot = 0.7978845608028654, kCubic = 0.044715;
     switch (desc.epilogue) {
-    case ASHLAR_RT_EPILOGUE_RELU:
+    case ASHLAR_RT_EPILOGUE_RELU: // times the slope the same
       return std::max(sum, 0.0);
-    case ASHLAR_RT_EPILOGUE_GELU_TANH:
-      return 0.5 * sum * (1 + std::tanh(0.7978845608028654 * (sum + 0.044715 * sum * sum * sum)));
+    case ASHLAR_RT_EPILOGUE_GELU_TANH: {
+      const double t = std::tanh(kRoot * (sum + kCubic * sum * sum * sum));
+      const double slope = 0.5 * (1 + t) + 0.5 * sum * (1 - t * t) * kRoot * (1 + 3 * kCubic * sum * sum);
+      return sum * (isSlope ? slope : 0.5 * (1 + t));
+    }
     default:
       return sum;
     }
@@ -232,7 +289,7 @@ private:
   std::vector<Size> sizes;
   std::vector<float> left, right;
   size_t mostA = 0, mostB = 0, mostN = 0;
-  CUdeviceptr a = 0, b = 0, bias = 0, out = 0, sums = 0, workspace = 0;
+  CUdeviceptr a = 0, b = 0, bias = 0, out = 0, auxiliary = 0, sums = 0, workspace = 0;
 };
 
 } // namespace

@@ -43,7 +43,8 @@ for precision in mlp bf16; do
   run forced.log ASHLAR_NO_PRODUCT_SUMS=1 -- $steps
   expect_warnings forced.log 1 "ASHLAR_NO_PRODUCT_SUMS=1; $sums"
   run bias.log ASHLAR_EMULATOR_CUBLASLT_BIAS=0 -- $steps
-  expect_warnings bias.log 2 "RELU_BIAS: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED); $bias" ", the first is"
+  expect_warnings bias.log 4 ": RELU_BIAS: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED); $bias" ": BIAS: no algorithm" ", the first is" \
+    "RELU_AUX_BIAS: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED); a kernel of its own" "another product's mask has to be written or read by a kernel"
   run later.log ASHLAR_EMULATOR_CUBLASLT_FAILING=2 -- $steps
   expect_warnings later.log 0
   for log in sums forced bias later; do

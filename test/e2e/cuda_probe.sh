@@ -29,21 +29,29 @@ expect_first() {
   [ "$(head -"$1" probe.log | grep -c '^refused')" = "$1" ] || fail "the refusals do not come first"
 }
 
-# 6 types, 4 layouts, 8 epilogues and 5 sizes, one of a batch, which has no sums.
+# 6 types, 4 layouts, 8 epilogues and 6 sizes, one of a batch, which has no sums; with auxiliary tensors 4 types, 6 epilogues and 3 sizes.
 matmul="$tools/bench_cuda_matmul --probe --small"
-probe 0 "912 right, 0 refused, 0 wrong" -- $matmul
+probe 0 "1392 right, 0 refused, 0 wrong" -- $matmul
 expect_lines 1 '.' # nothing to tell
 
-probe 0 "240 right, 672 refused, 0 wrong" ASHLAR_EMULATOR_CUBLASLT_BGRAD=0 ASHLAR_EMULATOR_CUBLASLT_ACTIVATION=0 -- $matmul
-expect_lines 192 '^refused .*(NN|NT|TN|TT) sums [AB] .*BGRAD[AB]: no algorithm .*; what replaces it is right$'
-expect_lines 480 '^refused .* (relu|gelu).*  nothing replaces it: .*(RELU|GELU)(_BIAS)?: no algorithm'
-expect_first 672
+probe 0 "1104 right, 288 refused, 0 wrong" ASHLAR_EMULATOR_CUBLASLT_AUXILIARY=0 -- $matmul
+expect_lines 96 '^refused .* (relu|gelu) slope .*D(RELU|GELU): no algorithm .*; what replaces it is right$'
+expect_lines 192 '^refused .* (relu|gelu)(\+bias)? aux .*(RELU|GELU)_AUX(_BIAS)?: no algorithm .*; what replaces it is right$'
+# Of masks both sides are replaced; the library's order of bits is another.
+probe 0 "1296 right, 96 refused, 0 wrong" ASHLAR_EMULATOR_CUBLASLT_AUXILIARY=1 -- $matmul
+probe 0 "1152 right, 240 refused, 0 wrong" ASHLAR_EMULATOR_CUBLASLT_AUXILIARY=2 -- $matmul
+expect_lines 48 '^refused .* relu slope .*another product.s mask .*; what replaces it is right$'
+
+probe 0 "288 right, 1104 refused, 0 wrong" ASHLAR_EMULATOR_CUBLASLT_BGRAD=0 ASHLAR_EMULATOR_CUBLASLT_ACTIVATION=0 -- $matmul
+expect_lines 240 '^refused .*(NN|NT|TN|TT) sums [AB] .*BGRAD[AB]: no algorithm .*; what replaces it is right$'
+expect_lines 720 '^refused .* (relu|gelu).*  nothing replaces it: .* (RELU|GELU)(_BIAS)?: (RELU|GELU)(_BIAS)?: no algorithm'
+expect_first 1104
 
 # The sums are right in exact numbers, of which 1 more is seen in every type; a bias that is put into the result first makes two products.
-probe 1 "0 right, 360 refused, 912 wrong" ASHLAR_EMULATOR_CUBLASLT_WRONG=1 ASHLAR_EMULATOR_CUBLASLT_BIAS=0 \
+probe 1 "0 right, 528 refused, 1392 wrong" ASHLAR_EMULATOR_CUBLASLT_WRONG=1 ASHLAR_EMULATOR_CUBLASLT_BIAS=0 \
   ASHLAR_EMULATOR_CUBLASLT_FAILING=1 -- $matmul
-expect_lines 1 '^wrong   bf16->f32  TN none        3 x 16 x 4 x 16  out\[0, 0, 0\] is .*, not [-0-9.]+$'
-expect_lines 912 '^later  .* runs algorithm 1 of the heuristic'
+expect_lines 1 '^wrong   bf16->f32  TN none            3 x 16 x 4 x 16  out\[0, 0, 0\] is .*, not [-0-9.]+$'
+expect_lines 1392 '^later  .* runs algorithm 1 of the heuristic'
 
 # 14 convolutions in 4 types.
 conv="$tools/bench_cuda_conv --probe"

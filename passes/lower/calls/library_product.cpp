@@ -48,8 +48,11 @@ struct LibraryProduct {
   unsigned lhs = 0, rhs = 0;
   bool transposeA = false, transposeB = false;
   exec::OperandSum sumOf = exec::OperandSum::None;
-  std::optional<unsigned> bias, accumulator;
+  exec::Auxiliary auxiliary = exec::Auxiliary::None;
+  std::optional<unsigned> bias, accumulator, auxiliaryRead;
   exec::Epilogue epilogue = exec::Epilogue::None;
+
+  unsigned numResults() const { return 1 + (sumOf != exec::OperandSum::None) + (auxiliary == exec::Auxiliary::Written); }
 };
 
 // Notes the product of a fusion; false when there is one already, or it reads anything but the fusion's operands.
@@ -66,11 +69,37 @@ template <typename Op> bool setProduct(LibraryProduct &call, Op op, Value produc
   return true;
 }
 
+// Notes an operand of the fusion; false when it is anything else. None is fine.
+bool setOperand(std::optional<unsigned> &number, Value value) {
+  auto operand = dyn_cast_if_present<BlockArgument>(value);
+  number = operand ? std::optional(operand.getArgNumber()) : std::nullopt;
+  return operand || !value;
+}
+
+// Notes an op that is a call of its own; nothing when it is none.
+std::optional<bool> addWhole(LibraryProduct &call, Operation &op) {
+  return llvm::TypeSwitch<Operation *, std::optional<bool>>(&op)
+      .Case([&](exec::ProductWithSumsOp both) {
+        call.sumOf = both.getSumOf();
+        return setProduct(call, both, both.getProduct());
+      })
+      .Case([&](exec::ProductWithAuxiliaryOp both) {
+        call.epilogue = both.getActivation();
+        call.auxiliary = exec::Auxiliary::Written;
+        return setProduct(call, both, both.getProduct()) && setOperand(call.bias, both.getBias());
+      })
+      .Case([&](exec::ProductWithSlopeOp product) {
+        call.epilogue = product.getActivation();
+        call.auxiliary = exec::Auxiliary::Read;
+        return setProduct(call, product, product.getProduct()) && setOperand(call.auxiliaryRead, product.getAuxiliary());
+      })
+      .Default([](Operation *) { return std::nullopt; });
+}
+
 // Notes one op of the body; `last` is the part before it.
 bool addPart(LibraryProduct &call, Operation &op, ProductPart &last) {
-  if (auto both = dyn_cast<exec::ProductWithSumsOp>(op)) {
-    call.sumOf = both.getSumOf();
-    return setProduct(call, both, both.getProduct());
+  if (std::optional<bool> fits = addWhole(call, op)) {
+    return *fits;
   }
   if (auto product = dyn_cast<nn::MatMulOp>(op)) {
     last = ProductPart::Product;
@@ -107,7 +136,7 @@ FailureOr<LibraryProduct> readProduct(exec::FusionOp fusion) {
       return op.emitOpError("is not part of a matrix product with bias and activation");
     }
   }
-  if (!call.product || fusion.getNumResults() != (call.sumOf == exec::OperandSum::None ? 1u : 2u)) {
+  if (!call.product || fusion.getNumResults() != call.numResults()) {
     return fusion.emitOpError("has no single matrix product");
   }
   return call;
@@ -142,6 +171,30 @@ uint32_t numberOf(exec::OperandSum sum) {
   llvm_unreachable("unknown operand");
 }
 
+uint32_t numberOf(exec::Auxiliary auxiliary) {
+  switch (auxiliary) {
+  case exec::Auxiliary::None:
+    return ASHLAR_RT_AUXILIARY_NONE;
+  case exec::Auxiliary::Written:
+    return ASHLAR_RT_AUXILIARY_WRITTEN;
+  case exec::Auxiliary::Read:
+    return ASHLAR_RT_AUXILIARY_READ;
+  }
+  llvm_unreachable("unknown use of an auxiliary tensor");
+}
+
+// Returns the elements of a row of the auxiliary tensor, of a mask bits; 0 without one.
+uint32_t auxiliaryRowOf(exec::GemmOp call) {
+  if (call.getAuxiliary() == exec::Auxiliary::None) {
+    return 0;
+  }
+  constexpr uint32_t kBits = 8;
+  Attribute buffer =
+      call.getBuffers()[call.getAuxiliary() == exec::Auxiliary::Read ? call.getOutIndex() - 1 : call.getBuffers().size() - 1];
+  MemRefType type = cast<exec::BufferAttr>(buffer).getType();
+  return static_cast<uint32_t>(type.getShape().back()) * (type.getElementType().isInteger(kBits) ? kBits : 1);
+}
+
 } // namespace
 
 bool isLibraryProduct(nn::MatMulOp op, int64_t leastFlops, exec::Target target) {
@@ -157,7 +210,7 @@ bool takesOperands(nn::MatMulOp op, exec::Target target) {
 }
 
 bool beginsProduct(Operation *op) {
-  return isa<nn::MatMulOp, exec::ProductWithSumsOp>(op);
+  return isa<nn::MatMulOp, exec::ProductWithAuxiliaryOp, exec::ProductWithSlopeOp, exec::ProductWithSumsOp>(op);
 }
 
 // Returns whether kernels alone read a conversion to f32: they convert for themselves, and half of the bytes are moved.
@@ -206,6 +259,9 @@ LogicalResult buildProductCall(const CallSite &site) {
   if (call->bias) {
     buffers.push_back(site.operands[*call->bias]);
   }
+  if (call->auxiliaryRead) {
+    buffers.push_back(site.operands[*call->auxiliaryRead]);
+  }
   llvm::append_range(buffers, site.results);
   RankedTensorType lhs = typeOf(fusion.getInputs()[call->lhs]);
   ArrayRef<int64_t> matrix = lhs.getShape().take_back(2), out = shapeOf(call->product);
@@ -215,8 +271,8 @@ LogicalResult buildProductCall(const CallSite &site) {
   }
   exec::GemmOp::create(site.builder, site.loc, site.builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
                        matrix[call->transposeA ? 0 : 1], call->transposeA, call->transposeB, call->bias.has_value(),
-                       call->accumulator.has_value(), call->epilogue, call->sumOf, site.allowTf32 && lhs.getElementType().isF32(),
-                       /*fixed_weights=*/false);
+                       call->accumulator.has_value(), call->epilogue, call->sumOf, call->auxiliary,
+                       site.allowTf32 && lhs.getElementType().isF32(), /*fixed_weights=*/false);
   return success();
 }
 
@@ -236,7 +292,9 @@ ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
           call.getFixedWeights(),
           bytesOf(call),
           narrowOf(call, 0),
-          narrowOf(call, call.getOutIndex()) != 0};
+          narrowOf(call, call.getOutIndex()) != 0,
+          numberOf(call.getAuxiliary()),
+          auxiliaryRowOf(call)};
 }
 
 } // namespace ashlar::lower

@@ -5,7 +5,7 @@
 // grammar is
 //
 //   nn.matmul  [nn.cast of its sums to f32]  [nn.add of a bias along the last dim]  [activation]
-//   exec.product_with_sums
+//   exec.product_with_sums, exec.product_with_auxiliary, exec.product_with_slope
 //
 // each part at most once, in this order, and read by the next one only. Products of any rank are batches of matrices: the same grammar.
 

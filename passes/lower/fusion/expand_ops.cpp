@@ -6,6 +6,7 @@
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/fusion/convolution_forms.h"
+#include "passes/lower/fusion/product_activations.h"
 #include "passes/lower/fusion/product_sums.h"
 #include "passes/lower/passes.h"
 
@@ -361,6 +362,7 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     if (!exec::traitsOf(target).combinesShort) {
       widenCollectives();
     }
+    joinActivationsToProducts(getOperation(), target, gemmFlops);
     if (exec::traitsOf(target).sumsOperandRows) {
       joinSumsToProducts(getOperation(), target, gemmFlops);
     }

@@ -18,10 +18,10 @@ namespace {
 int64_t computePs(exec::FusionOp fusion, const analysis::DeviceRates &rates) {
   analysis::Work work;
   for (Operation &op : fusion.getBody().front().without_terminator()) {
-    if (auto product = dyn_cast<exec::ProductWithSumsOp>(op)) {
-      auto type = cast<RankedTensorType>(product.getProduct().getType());
+    if (isa<exec::ProductWithAuxiliaryOp, exec::ProductWithSlopeOp, exec::ProductWithSumsOp>(op)) { // lhs and product come first
+      auto type = cast<RankedTensorType>(op.getResult(0).getType());
       int64_t rows = type.getDimSize(0);
-      int64_t depth = cast<RankedTensorType>(product.getLhs().getType()).getNumElements() / std::max<int64_t>(rows, 1);
+      int64_t depth = cast<RankedTensorType>(op.getOperand(0).getType()).getNumElements() / std::max<int64_t>(rows, 1);
       RateClass rateClass{RateClass::Product, std::min({rows, type.getDimSize(1), depth})};
       work += rates.atFullRate({2 * depth * type.getNumElements(), 0, rateClass});
       continue;

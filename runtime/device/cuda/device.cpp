@@ -48,6 +48,9 @@ CudaDevice::~CudaDevice() {
   for (CUdeviceptr block : blocks) {
     cuda.cuMemFree_v2(block);
   }
+  for (CUmodule each : modules) {
+    cuda.cuModuleUnload(each);
+  }
   if (module != nullptr) {
     cuda.cuModuleUnload(module);
   }
@@ -86,20 +89,30 @@ Status CudaDevice::makeCurrent() const {
   return cuda.check(cuda.cuCtxSetCurrent(context), "cannot use the context of the GPU");
 }
 
+Status CudaDevice::loadCode(const void *code, const std::string &what, CUmodule &made) const {
+  std::string log(kLogBytes, '\0');
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void *values[] = {log.data(), reinterpret_cast<void *>(static_cast<uintptr_t>(kLogBytes))};
+  CUresult result = cuda.cuModuleLoadDataEx(&made, code, 2, options, values);
+  if (result == CUDA_SUCCESS) {
+    return Status();
+  }
+  made = nullptr;
+  std::string said = firstLine(log);
+  return cuda.failure(result, fmt::format("{} does not take the device code for {}{}{}", text, what, said.empty() ? "" : ": ", said));
+}
+
 Status CudaDevice::loadModule(const ashlar_rt_image &image) {
   const ashlar_rt_device_code *code = nullptr;
   ASHLAR_RETURN_IF_ERROR(chooseDeviceCode(image, version, text, code));
   loaded = code->arch;
-  std::string log(kLogBytes, '\0');
-  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
-  void *values[] = {log.data(), reinterpret_cast<void *>(static_cast<uintptr_t>(kLogBytes))};
-  CUresult result = cuda.cuModuleLoadDataEx(&module, code->bytes, 2, options, values);
-  if (result == CUDA_SUCCESS) {
-    return Status();
-  }
-  module = nullptr;
-  std::string said = firstLine(log);
-  return cuda.failure(result, fmt::format("{} does not take the device code for {}{}{}", text, loaded, said.empty() ? "" : ": ", said));
+  return loadCode(code->bytes, loaded, module);
+}
+
+Status CudaDevice::loadText(const std::string &ptx, const char *purpose, CUmodule &made) {
+  ASHLAR_RETURN_IF_ERROR(loadCode(ptx.c_str(), purpose, made));
+  modules.push_back(made);
+  return Status();
 }
 
 Status CudaDevice::findKernel(const char *entry, CUfunction &kernel) const {

@@ -56,6 +56,9 @@ public:
   Status loadModule(const ashlar_rt_image &image);
   Status findKernel(const char *entry, CUfunction &kernel) const;
 
+  // Loads PTX of the runtime itself. `purpose` is for an error; the module belongs to the device.
+  Status loadText(const std::string &ptx, const char *purpose, CUmodule &made);
+
   // Allocates device memory, aligned to 256. `purpose` is for an error: "arena 1.0 GiB, constants 3.2 MiB".
   Status allocate(size_t bytes, const std::string &purpose, CUdeviceptr &address);
 
@@ -94,6 +97,7 @@ public:
 
 private:
   Status attribute(CUdevice_attribute which, int &value) const;
+  Status loadCode(const void *code, const std::string &what, CUmodule &made) const;
 
   DriverLibrary cuda;
   CUdevice device = 0;
@@ -104,6 +108,7 @@ private:
   BusAddress address;
   std::string text;
   std::string loaded;
+  std::vector<CUmodule> modules; // of the runtime
   std::vector<CUdeviceptr> blocks;
   std::vector<void *> pinned;
   std::vector<CUstream> streams;

@@ -53,6 +53,7 @@ Status CudaProgram::create(bool profile) {
   for (Instance &each : instances) {
     ASHLAR_RETURN_IF_ERROR(createInstance(each));
   }
+  ASHLAR_RETURN_IF_ERROR(context.matmuls.settle());
   return createEvents(profile);
 }
 

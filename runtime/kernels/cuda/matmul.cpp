@@ -6,7 +6,12 @@
 //   a bias        out = 1 bias^T, ones times the bias; out = activation(A B + out)
 //
 // Both give the bits that one call would, up to the order of the sums. The ones lie at the end of the workspace and are written again for
-// each product, so that they take no memory that the plan does not count, and nothing has to survive there.
+// each product, so that they take no memory that the plan does not count, and nothing has to survive there. An auxiliary tensor takes a
+// kernel (activation_kernels.h) after a product without it, whose result is rounded before the kernel reads it:
+//
+//   relu and its mask       out = relu(A B + bias); the kernel writes the mask
+//   gelu and its operand    auxiliary = A B + bias; the kernel writes out
+//   the slope of either     out = A B; the kernel multiplies it
 
 #include "runtime/kernels/cuda/matmul.h"
 
@@ -14,6 +19,7 @@
 #include "runtime/base/host.h"
 
 #include <algorithm>
+#include <climits>
 
 namespace ashlar::rt {
 namespace {
@@ -63,13 +69,46 @@ CallDesc remainder(CallDesc whole) {
   return whole;
 }
 
+// Returns what is left of a product when a kernel does what its auxiliary tensor is for.
+CallDesc withoutAuxiliary(CallDesc whole) {
+  const bool writes = whole.product.auxiliary == ASHLAR_RT_AUXILIARY_WRITTEN;
+  const bool isRelu = whole.product.epilogue == ASHLAR_RT_EPILOGUE_RELU;
+  whole.at.out = writes && !isRelu ? whole.at.auxiliary : whole.at.out;
+  whole.product.epilogue = writes && isRelu ? whole.product.epilogue : ASHLAR_RT_EPILOGUE_NONE;
+  whole.product.auxiliary = ASHLAR_RT_AUXILIARY_NONE;
+  whole.product.auxiliary_row = 0;
+  whole.at.auxiliary = 0;
+  return whole;
+}
+
+// Returns that kernel.
+ActivationCall kernelFor(const CallDesc &whole) {
+  const bool writes = whole.product.auxiliary == ASHLAR_RT_AUXILIARY_WRITTEN;
+  const bool isRelu = whole.product.epilogue == ASHLAR_RT_EPILOGUE_RELU;
+  ActivationCall call;
+  call.work = isRelu ? (writes ? ActivationWork::ReluMask : ActivationWork::ReluSlope)
+                     : (writes ? ActivationWork::Gelu : ActivationWork::GeluSlope);
+  call.dtype = whole.at.outDtype;
+  call.values = whole.at.out;
+  call.other = whole.at.auxiliary;
+  call.m = whole.product.m;
+  call.n = whole.product.n;
+  call.maskRow = isRelu ? whole.product.auxiliary_row / CHAR_BIT : 0;
+  return call;
+}
+
+bool hasMask(const ashlar_rt_gemm_desc &desc) {
+  return desc.auxiliary != ASHLAR_RT_AUXILIARY_NONE && desc.epilogue == ASHLAR_RT_EPILOGUE_RELU;
+}
+
 } // namespace
 
 Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdeviceptr> &addresses, MatmulOperands &operands) {
   const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
   uint32_t at = 0;
   bool sums = desc.operand_sum != ASHLAR_RT_SUM_OF_NONE;
-  uint32_t wanted = 3 + (desc.addend != ASHLAR_RT_ADDEND_NONE) + sums;
+  const bool hasAuxiliary = desc.auxiliary != ASHLAR_RT_AUXILIARY_NONE, readsAuxiliary = desc.auxiliary == ASHLAR_RT_AUXILIARY_READ;
+  uint32_t wanted = 3 + (desc.addend != ASHLAR_RT_ADDEND_NONE) + sums + hasAuxiliary;
   if (instr.num_buffers != wanted) {
     return internal("{}: a matrix product has {} buffers, not {}", instr.name, instr.num_buffers, wanted);
   }
@@ -84,12 +123,18 @@ Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdevi
     return addresses[at++];
   };
   operands.inDtype = instr.buffers[0].dtype;
-  operands.outDtype = instr.buffers[2 + (desc.addend != ASHLAR_RT_ADDEND_NONE)].dtype;
+  operands.outDtype = instr.buffers[2 + (desc.addend != ASHLAR_RT_ADDEND_NONE) + readsAuxiliary].dtype;
+  auto takeAuxiliary = [&] {
+    return hasMask(desc) ? take("the mask", desc.m * desc.auxiliary_row / CHAR_BIT, ASHLAR_RT_I8)
+                         : take("the auxiliary tensor", desc.m * desc.auxiliary_row, operands.outDtype);
+  };
   operands.a = take("A", desc.batch * desc.m * desc.k, operands.inDtype);
   operands.b = take("B", desc.batch * desc.k * desc.n, operands.inDtype);
   operands.bias = desc.addend != ASHLAR_RT_ADDEND_NONE ? take("the bias", desc.n, operands.outDtype) : 0;
+  operands.auxiliary = readsAuxiliary ? takeAuxiliary() : 0;
   operands.out = take("out", desc.batch * desc.m * desc.n, operands.outDtype);
   operands.sums = sums ? take("the sums", desc.operand_sum == ASHLAR_RT_SUM_OF_A ? desc.m : desc.n, operands.outDtype) : 0;
+  operands.auxiliary = hasAuxiliary && !readsAuxiliary ? takeAuxiliary() : operands.auxiliary;
   return status;
 }
 
@@ -100,10 +145,12 @@ struct Matmuls::Ones {
   uint32_t word = 0;
 };
 
+// A call of the library, or a kernel.
 struct Matmuls::Step {
   Ones ones;
-  std::unique_ptr<ProductCall> call;
+  std::unique_ptr<ProductCall> call; // null: it is a kernel
   AlgorithmChoice choice;
+  ActivationCall kernel;
 };
 
 struct Matmuls::Prepared {
@@ -125,6 +172,7 @@ Status Matmuls::create(CudaDevice &gpu, CUdeviceptr memory, CUstream stream) {
   workspace = memory;
   trials = stream;
   splitsSums = environmentInteger("ASHLAR_NO_PRODUCT_SUMS", 0) != 0;
+  splitsActivations = environmentInteger("ASHLAR_NO_PRODUCT_AUXILIARY", 0) != 0;
   ASHLAR_RETURN_IF_ERROR(device->createEvent(tried));
   ASHLAR_RETURN_IF_ERROR(CublasLtLibrary::load(lt));
   return lt.check(lt.cublasLtCreate(&handle), "cannot initialise cuBLASLt");
@@ -133,24 +181,77 @@ Status Matmuls::create(CudaDevice &gpu, CUdeviceptr memory, CUstream stream) {
 Status Matmuls::prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &operands, const char *name, size_t &number) {
   CallDesc whole{desc, operands};
   auto prepared = std::make_unique<Prepared>();
-  const bool sums = desc.operand_sum != ASHLAR_RT_SUM_OF_NONE;
-  if (sums && splitsSums) {
-    prepared->refusal = "ASHLAR_NO_PRODUCT_SUMS=1";
-  } else {
-    ASHLAR_RETURN_IF_ERROR(tryOne(whole, Ones(), name, *prepared, prepared->refusal));
-  }
-  if (!prepared->refusal.empty()) {
-    std::string tried = whole.text() + ": " + prepared->refusal, refusal = "nothing replaces it";
-    if (sums || desc.addend != ASHLAR_RT_ADDEND_NONE) {
-      ASHLAR_RETURN_IF_ERROR(tryParts(whole, name, *prepared, refusal));
-    }
-    if (!refusal.empty()) {
-      return unavailable("{}: cuBLASLt {} computes no product {}; {}", name, lt.cublasLtGetVersion(), tried, refusal);
-    }
-    noteReplacement(whole, name, prepared->refusal);
+  std::string lost;
+  ASHLAR_RETURN_IF_ERROR(layOut(whole, name, *prepared, lost));
+  if (!lost.empty()) {
+    return unavailable("{}: cuBLASLt {} computes no product {}", name, lt.cublasLtGetVersion(), lost);
   }
   number = products.size();
   products.push_back(std::move(prepared));
+  if (hasMask(desc)) {
+    masked.push_back({number, whole, name});
+  }
+  return Status();
+}
+
+Status Matmuls::settle() {
+  auto isReplaced = [&](const Masked &each) { return products[each.number]->steps.back().call == nullptr; };
+  const bool anyReplaced = std::any_of(masked.begin(), masked.end(), isReplaced);
+  for (const Masked &each : masked) {
+    if (!anyReplaced || isReplaced(each)) {
+      continue;
+    }
+    auto replaced = std::make_unique<Prepared>();
+    std::string lost;
+    ASHLAR_RETURN_IF_ERROR(
+        replace(each.desc, each.name.c_str(), "another product's mask has to be written or read by a kernel", *replaced, lost));
+    if (!lost.empty()) {
+      return unavailable("{}: cuBLASLt {} computes no product {}", each.name, lt.cublasLtGetVersion(), lost);
+    }
+    products[each.number] = std::move(replaced);
+  }
+  masked.clear();
+  return Status();
+}
+
+// Adds the steps of a product to `prepared`. `lost` says why there is no way, if there is none.
+Status Matmuls::layOut(const CallDesc &whole, const char *name, Prepared &prepared, std::string &lost) {
+  std::string reason;
+  if (splitsSums && whole.product.operand_sum != ASHLAR_RT_SUM_OF_NONE) {
+    reason = "ASHLAR_NO_PRODUCT_SUMS=1";
+  } else if (splitsActivations && whole.product.auxiliary != ASHLAR_RT_AUXILIARY_NONE) {
+    reason = "ASHLAR_NO_PRODUCT_AUXILIARY=1";
+  } else {
+    ASHLAR_RETURN_IF_ERROR(tryOne(whole, Ones(), name, prepared, reason));
+  }
+  return reason.empty() ? Status() : replace(whole, name, reason, prepared, lost);
+}
+
+// Does the same where one call cannot, for a reason.
+Status Matmuls::replace(const CallDesc &whole, const char *name, const std::string &reason, Prepared &prepared, std::string &lost) {
+  std::string refusal = "nothing replaces it";
+  if (whole.product.auxiliary != ASHLAR_RT_AUXILIARY_NONE) {
+    ASHLAR_RETURN_IF_ERROR(tryKernel(whole, name, prepared, refusal));
+  } else if (whole.product.operand_sum != ASHLAR_RT_SUM_OF_NONE || whole.product.addend != ASHLAR_RT_ADDEND_NONE) {
+    ASHLAR_RETURN_IF_ERROR(tryParts(whole, name, prepared, refusal));
+  }
+  if (!refusal.empty()) {
+    lost = fmt::format("{}: {}; {}", whole.text(), reason, refusal);
+    return Status();
+  }
+  noteReplacement(whole, name, reason);
+  prepared.refusal = reason;
+  return Status();
+}
+
+// Lays out the product without its auxiliary tensor, and the kernel.
+Status Matmuls::tryKernel(const CallDesc &whole, const char *name, Prepared &prepared, std::string &refusal) {
+  const ActivationCall kernel = kernelFor(whole);
+  ASHLAR_RETURN_IF_ERROR(kernels.prepare(*device, kernel));
+  std::string lost;
+  ASHLAR_RETURN_IF_ERROR(layOut(withoutAuxiliary(whole), name, prepared, lost));
+  refusal = lost.empty() ? "" : "instead, " + lost;
+  prepared.steps.push_back({Ones(), nullptr, AlgorithmChoice(), kernel});
   return Status();
 }
 
@@ -189,7 +290,7 @@ Status Matmuls::tryOne(const CallDesc &desc, const Ones &ones, const char *name,
   }
   refusal = known->second.refusal;
   if (refusal.empty()) {
-    prepared.steps.push_back({ones, std::move(call), known->second});
+    prepared.steps.push_back({ones, std::move(call), known->second, ActivationCall()});
   }
   return Status();
 }
@@ -226,10 +327,12 @@ Status Matmuls::waitForTrial(const CallDesc &desc, const char *name) const {
 }
 
 void Matmuls::noteReplacement(const CallDesc &desc, const char *name, const std::string &refusal) {
-  const bool sums = desc.product.operand_sum != ASHLAR_RT_SUM_OF_NONE;
-  std::string text = fmt::format("{} to {}: {}; {}", dtypeName(desc.at.inDtype), dtypeName(desc.at.outDtype), refusal,
-                                 sums ? "the sums of an operand are a product of its own, with ones"
-                                      : "the bias is a product of its own, with ones, and the rest is added to it");
+  const char *instead = desc.product.auxiliary == ASHLAR_RT_AUXILIARY_READ ? "the slope of the activation is applied by a kernel of its own"
+                        : desc.product.auxiliary == ASHLAR_RT_AUXILIARY_WRITTEN ? "a kernel of its own computes the activation or its mask"
+                        : desc.product.operand_sum != ASHLAR_RT_SUM_OF_NONE
+                            ? "the sums of an operand are a product of its own, with ones"
+                            : "the bias is a product of its own, with ones, and the rest is added to it";
+  std::string text = fmt::format("{} to {}: {}; {}", dtypeName(desc.at.inDtype), dtypeName(desc.at.outDtype), refusal, instead);
   auto known = std::find_if(replaced.begin(), replaced.end(), [&](const Replacement &each) { return each.text == text; });
   if (known == replaced.end()) {
     known = replaced.insert(replaced.end(), {text, name, 0});
@@ -251,7 +354,9 @@ const std::string &Matmuls::refusal(size_t number) const {
 }
 
 int Matmuls::algorithmPlace(size_t number) const {
-  return products[number]->steps.back().choice.place;
+  const std::vector<Step> &steps = products[number]->steps;
+  auto lastCall = std::find_if(steps.rbegin(), steps.rend(), [](const Step &step) { return step.call != nullptr; });
+  return lastCall->choice.place;
 }
 
 Status Matmuls::enqueue(size_t number, CUstream stream) const {
@@ -260,6 +365,10 @@ Status Matmuls::enqueue(size_t number, CUstream stream) const {
     if (step.ones.words != 0) {
       CUresult result = cuda.cuMemsetD32Async(step.ones.at, step.ones.word, step.ones.words, stream);
       ASHLAR_RETURN_IF_ERROR(cuda.check(result, "cannot fill memory of the GPU"));
+    }
+    if (step.call == nullptr) {
+      ASHLAR_RETURN_IF_ERROR(kernels.enqueue(step.kernel, stream));
+      continue;
     }
     cublasStatus_t result = step.call->run(handle, step.choice.algorithm, workspace, stream);
     ASHLAR_RETURN_IF_ERROR(lt.check(result, "cuBLASLt failed to start a matrix product"));

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Matrix products of a compiled program on a GPU, by cuBLASLt. A product is prepared once and then put on a stream any number of times
-// without allocating. Preparing chooses an algorithm that was seen to run; where the library refuses a bias or the sums of an operand, the
-// product becomes several calls that need neither.
+// without allocating. Preparing chooses an algorithm that was seen to run; where the library refuses a bias, the sums of an operand or an
+// auxiliary tensor, the product becomes several calls that need none, or a call and a kernel.
 
 #ifndef ASHLAR_RUNTIME_KERNELS_CUDA_MATMUL_H
 #define ASHLAR_RUNTIME_KERNELS_CUDA_MATMUL_H
 
 #include "runtime/device/cuda/device.h"
+#include "runtime/kernels/cuda/activation_kernels.h"
 #include "runtime/kernels/cuda/product_call.h"
 
 #include <map>
@@ -16,8 +17,8 @@
 
 namespace ashlar::rt {
 
-// Sorts the buffers of an instruction, whose addresses are given, into operands: {A, B, [bias,] out,
-// [sums]}. Fails when number, sizes or types do not fit the desc.
+// Sorts the buffers of an instruction, whose addresses are given, into operands: {A, B, [bias,] [auxiliary read,] out, [sums,] [auxiliary
+// written]}. Fails when number, sizes or types do not fit the desc.
 Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdeviceptr> &addresses, MatmulOperands &operands);
 
 // The products of one device. Owns the library's handle. Used by one thread.
@@ -36,7 +37,11 @@ public:
   // `out` and `sums`. `name` is its name in an error; if no algorithm is left, the error names all that were tried.
   Status prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &operands, const char *name, size_t &number);
 
-  // Puts a product on the stream.
+  // Ends a program: of the products prepared since the last call either the library writes and reads all masks of relu, or kernels do.
+  // Nobody documents the order of a mask's bits, so one side has to do both.
+  Status settle();
+
+  // Puts a product on the stream. Assumes that it is settled.
   Status enqueue(size_t number, CUstream stream) const;
 
   // Returns why a product takes several calls: the library's reason for refusing one; "" for most.
@@ -60,6 +65,16 @@ private:
     size_t count = 0;
   };
 
+  // A product with a mask, until its program is settled.
+  struct Masked {
+    size_t number;
+    CallDesc desc;
+    std::string name;
+  };
+
+  Status layOut(const CallDesc &whole, const char *name, Prepared &prepared, std::string &lost);
+  Status replace(const CallDesc &whole, const char *name, const std::string &reason, Prepared &prepared, std::string &lost);
+  Status tryKernel(const CallDesc &whole, const char *name, Prepared &prepared, std::string &refusal);
   Status tryParts(const CallDesc &whole, const char *name, Prepared &prepared, std::string &refusal);
   Status tryOne(const CallDesc &desc, const Ones &ones, const char *name, Prepared &prepared, std::string &refusal);
   Status choose(const ProductCall &call, const CallDesc &desc, const char *name, AlgorithmChoice &choice);
@@ -72,7 +87,10 @@ private:
   CUdeviceptr workspace = 0;
   CUstream trials = nullptr;
   CUevent tried = nullptr;
-  bool splitsSums = false; // ASHLAR_NO_PRODUCT_SUMS
+  bool splitsSums = false;        // ASHLAR_NO_PRODUCT_SUMS
+  bool splitsActivations = false; // ASHLAR_NO_PRODUCT_AUXILIARY
+  ActivationKernels kernels;
+  std::vector<Masked> masked;
   std::vector<std::unique_ptr<Prepared>> products;
   std::map<std::vector<int64_t>, AlgorithmChoice> choices; // by everything that the heuristic looks at
   std::vector<Replacement> replaced;

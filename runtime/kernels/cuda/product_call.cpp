@@ -40,8 +40,29 @@ struct Epilogue {
   const char *name;
 };
 
+// The epilogues with an auxiliary tensor.
+Epilogue auxiliaryEpilogueOf(const ashlar_rt_gemm_desc &desc) {
+  bool bias = desc.addend == ASHLAR_RT_ADDEND_BIAS;
+  bool relu = desc.epilogue == ASHLAR_RT_EPILOGUE_RELU;
+  if ((!relu && desc.epilogue != ASHLAR_RT_EPILOGUE_GELU_TANH) || desc.batch != 1 || desc.operand_sum != ASHLAR_RT_SUM_OF_NONE) {
+    return {CUBLASLT_EPILOGUE_DEFAULT, nullptr};
+  }
+  if (desc.auxiliary == ASHLAR_RT_AUXILIARY_READ) {
+    return bias   ? Epilogue{CUBLASLT_EPILOGUE_DEFAULT, nullptr}
+           : relu ? Epilogue{CUBLASLT_EPILOGUE_DRELU, "DRELU"}
+                  : Epilogue{CUBLASLT_EPILOGUE_DGELU, "DGELU"};
+  }
+  if (relu) {
+    return bias ? Epilogue{CUBLASLT_EPILOGUE_RELU_AUX_BIAS, "RELU_AUX_BIAS"} : Epilogue{CUBLASLT_EPILOGUE_RELU_AUX, "RELU_AUX"};
+  }
+  return bias ? Epilogue{CUBLASLT_EPILOGUE_GELU_AUX_BIAS, "GELU_AUX_BIAS"} : Epilogue{CUBLASLT_EPILOGUE_GELU_AUX, "GELU_AUX"};
+}
+
 // Returns the epilogue that does what the desc asks for; without a name when there is none.
 Epilogue epilogueOf(const ashlar_rt_gemm_desc &desc) {
+  if (desc.auxiliary != ASHLAR_RT_AUXILIARY_NONE) {
+    return auxiliaryEpilogueOf(desc);
+  }
   bool bias = desc.addend == ASHLAR_RT_ADDEND_BIAS;
   if (desc.operand_sum != ASHLAR_RT_SUM_OF_NONE) {
     if (bias || desc.epilogue != ASHLAR_RT_EPILOGUE_NONE || desc.batch != 1) {
@@ -80,12 +101,15 @@ std::vector<int64_t> CallDesc::key() const {
           product.epilogue,
           product.operand_sum,
           product.allow_tf32,
+          product.auxiliary,
+          product.auxiliary_row,
           at.inDtype,
           at.outDtype,
           alignmentOf(at.b),
           alignmentOf(at.a),
           alignmentOf(at.out),
           std::min(alignmentOf(at.bias), alignmentOf(at.sums)),
+          alignmentOf(at.auxiliary),
           adds,
           static_cast<int64_t>(workspaceBytes)};
 }
@@ -139,8 +163,8 @@ Status ProductCall::layOut(const CallDesc &wanted, const char *name) {
   }
   Epilogue epilogue = epilogueOf(product);
   if (epilogue.name == nullptr) {
-    return internal("{}: cuBLASLt has no epilogue {} with bias {} and sums {}", name, product.epilogue, product.addend,
-                    product.operand_sum);
+    return internal("{}: cuBLASLt has no epilogue {} with bias {}, sums {} and auxiliary tensor {}", name, product.epilogue, product.addend,
+                    product.operand_sum, product.auxiliary);
   }
   bool tf32 = product.allow_tf32 != 0 && desc.at.inDtype == ASHLAR_RT_F32;
   cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
@@ -153,6 +177,10 @@ Status ProductCall::layOut(const CallDesc &wanted, const char *name) {
   if (CUdeviceptr bias = desc.at.bias != 0 ? desc.at.bias : desc.at.sums; bias != 0) {
     ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias));
     ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, static_cast<int32_t>(outType)));
+  }
+  if (product.auxiliary != ASHLAR_RT_AUXILIARY_NONE) { // before the heuristic, which looks at the alignment of the address
+    ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, desc.at.auxiliary));
+    ASHLAR_RETURN_IF_ERROR(set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, static_cast<int64_t>(product.auxiliary_row)));
   }
   ASHLAR_RETURN_IF_ERROR(describe(first, inType, flipB ? product.k : product.n, flipB ? product.n : product.k));
   ASHLAR_RETURN_IF_ERROR(describe(second, inType, flipA ? product.m : product.k, flipA ? product.k : product.m));

@@ -20,7 +20,8 @@ namespace ashlar::rt {
 struct MatmulOperands {
   CUdeviceptr a = 0, b = 0, bias = 0, out = 0, sums = 0;
   uint32_t inDtype = ASHLAR_RT_F32;  // of a and b
-  uint32_t outDtype = ASHLAR_RT_F32; // of out, bias and sums
+  uint32_t outDtype = ASHLAR_RT_F32; // of out, bias, sums, and an auxiliary tensor that is no mask
+  CUdeviceptr auxiliary = 0;
 };
 
 // The computation of a call: out = epilogue(A B [+ out] + bias), and sums. The library may also use `workspaceBytes`.

@@ -108,6 +108,28 @@ exec.variant @gemm_c3 arena 64 attributes {axis_names = [], axis_sizes = array<i
 
 // -----
 
+exec.variant @gemm_c4_batch arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                 devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has an auxiliary tensor, which it can only of one batch, with an epilogue, and when it does not accumulate}}
+    exec.gemm [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>,
+               #exec.buffer<arena, 0, memref<f32>>] batch 1 m 1 n 1 k 1 epilogue none auxiliary written
+  }
+}
+
+// -----
+
+exec.variant @gemm_c4_bias arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{reads an auxiliary tensor, which it can only without bias}}
+    exec.gemm [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>,
+               #exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>] batch 1 m 1 n 1 k 1 bias epilogue relu auxiliary read
+  }
+}
+
+// -----
+
 exec.variant @attention_c1 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                                 devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {
@@ -218,6 +240,46 @@ func.func @product_with_sums_c2_results(%x: tensor<8x4xf32>, %y: tensor<8x2xf32>
   // expected-error@+1 {{has results of shapes [4, 2] and [4], needs [4, 2] and [2]}}
   %p, %s = exec.product_with_sums rhs %x, %y transpose_a : tensor<8x4xf32>, tensor<8x2xf32> -> tensor<4x2xf32>, tensor<4xf32>
   return %p, %s : tensor<4x2xf32>, tensor<4xf32>
+}
+
+// -----
+
+func.func @product_with_auxiliary_c1(%x: tensor<8x4xf32>, %w: tensor<4x16xf32>) -> tensor<8x16xf32> {
+  // expected-error@+1 {{has the activation gelu_erf, needs relu or gelu_tanh}}
+  %y, %aux = exec.product_with_auxiliary gelu_erf %x, %w : (tensor<8x4xf32>, tensor<4x16xf32>) -> (tensor<8x16xf32>, tensor<8x16xf32>)
+  return %y : tensor<8x16xf32>
+}
+
+// -----
+
+func.func @product_with_auxiliary_c2_contraction(%x: tensor<8x4xf32>) -> tensor<8x4xf32> {
+  // expected-error@+1 {{cannot multiply [8, 4] and [8, 4]}}
+  %y, %aux = exec.product_with_auxiliary gelu_tanh %x, %x : (tensor<8x4xf32>, tensor<8x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>)
+  return %y : tensor<8x4xf32>
+}
+
+// -----
+
+func.func @product_with_auxiliary_c2_bias(%x: tensor<8x4xf32>, %w: tensor<4x16xf32>, %b: tensor<16xbf16>) -> tensor<8x16xf32> {
+  // expected-error@+1 {{has a bias of type 'tensor<16xbf16>' for a product of type 'tensor<8x16xf32>'}}
+  %y, %aux = exec.product_with_auxiliary gelu_tanh %x, %w bias %b : (tensor<8x4xf32>, tensor<4x16xf32>, tensor<16xbf16>) -> (tensor<8x16xf32>, tensor<8x16xf32>)
+  return %y : tensor<8x16xf32>
+}
+
+// -----
+
+func.func @product_with_auxiliary_c3(%x: tensor<8x4xf32>, %w: tensor<4x136xf32>) -> tensor<8x136xf32> {
+  // expected-error@+1 {{has an auxiliary tensor of type 'tensor<8x17xi8>', needs 'tensor<8x32xi8>'}}
+  %y, %aux = exec.product_with_auxiliary relu %x, %w : (tensor<8x4xf32>, tensor<4x136xf32>) -> (tensor<8x136xf32>, tensor<8x17xi8>)
+  return %y : tensor<8x136xf32>
+}
+
+// -----
+
+func.func @product_with_slope_c2_product(%x: tensor<8x4xf32>, %w: tensor<4x16xf32>, %z: tensor<8x8xf32>) -> tensor<8x8xf32> {
+  // expected-error@+1 {{has a product of shape [8, 8], needs [8, 16]}}
+  %y = exec.product_with_slope gelu_tanh %x, %w, %z : (tensor<8x4xf32>, tensor<4x16xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %y : tensor<8x8xf32>
 }
 
 // -----

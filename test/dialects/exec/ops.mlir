@@ -62,6 +62,12 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     // CHECK: exec.gemm [{{.*}}] batch 1 m 1 n 1 k 1 transpose_a epilogue none sum_of rhs tf32
     exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                #exec.buffer<arena, 64, memref<f32>>] batch 1 m 1 n 1 k 1 transpose_a epilogue none sum_of rhs tf32
+    // CHECK: exec.gemm [{{.*}}] batch 1 m 1 n 1 k 1 bias epilogue gelu_tanh auxiliary written
+    exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
+               #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>] batch 1 m 1 n 1 k 1 bias epilogue gelu_tanh auxiliary written
+    // CHECK: exec.gemm [{{.*}}] batch 1 m 1 n 1 k 1 epilogue relu auxiliary read
+    exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
+               #exec.buffer<arena, 64, memref<f32>>] batch 1 m 1 n 1 k 1 epilogue relu auxiliary read
     // CHECK: exec.conv forward [{{.*}}] batch 2 groups 3 channels 4 to 5 dims [#exec.conv_dim<in = 8, out = 4, kernel = 3, stride = 2, dilation = 1, low = -1>] bias residual epilogue relu
     exec.conv forward [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                        #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>] batch 2 groups 3 channels 4 to 5
@@ -87,3 +93,12 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
 
 // CHECK: exec.constant at 0 = dense<[1.000000e+00, 2.000000e+00, 3.000000e+00, 4.000000e+00]> : tensor<4xf32>
 exec.constant at 0 = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
+
+// CHECK-LABEL: func.func @activated
+func.func @activated(%x: tensor<32x8xf32>, %w: tensor<8x16xf32>, %b: tensor<16xf32>, %dy: tensor<32x4xf32>, %v: tensor<16x4xf32>) -> tensor<32x16xf32> {
+  // CHECK: exec.product_with_auxiliary relu %{{.*}}, %{{.*}} bias %{{.*}} : (tensor<32x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> (tensor<32x16xf32>, tensor<32x16xi8>)
+  %y, %mask = exec.product_with_auxiliary relu %x, %w bias %b : (tensor<32x8xf32>, tensor<8x16xf32>, tensor<16xf32>) -> (tensor<32x16xf32>, tensor<32x16xi8>)
+  // CHECK: exec.product_with_slope relu %{{.*}}, %{{.*}}, %{{.*}} transpose_b : (tensor<32x4xf32>, tensor<16x4xf32>, tensor<32x16xi8>) -> tensor<32x16xf32>
+  %dx = exec.product_with_slope relu %dy, %v, %mask transpose_b : (tensor<32x4xf32>, tensor<16x4xf32>, tensor<32x16xi8>) -> tensor<32x16xf32>
+  return %dx : tensor<32x16xf32>
+}

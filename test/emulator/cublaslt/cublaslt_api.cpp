@@ -142,6 +142,10 @@ cublasStatus_t CUBLASWINAPI cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t 
     return set(description.biasType, value, bytes);
   case CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE:
     return set(description.biasBatchStride, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:
+    return set(description.auxiliary, value, bytes);
+  case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD:
+    return set(description.auxiliaryLd, value, bytes);
   default:
     return unknown("matmul", attribute);
   }

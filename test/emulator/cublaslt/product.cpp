@@ -48,6 +48,24 @@ float geluTanh(float x) {
   return 0.5f * x * (1 + std::tanh(0.7978845608028654f * (x + 0.044715f * x * x * x)));
 }
 
+// The slope of geluTanh.
+float geluTanhSlope(float x) {
+  const double c = 0.7978845608028654, a = 0.044715, z = double(x), t = std::tanh(c * (z + a * z * z * z));
+  return float(0.5 * (1 + t) + 0.5 * z * (1 - t * t) * c * (1 + 3 * a * z * z));
+}
+
+// The parts of an epilogue, whose numbers share bits.
+struct Parts {
+  explicit Parts(uint32_t epilogue)
+      : isSlope(has(epilogue, CUBLASLT_EPILOGUE_DRELU) || has(epilogue, CUBLASLT_EPILOGUE_DGELU)), hasAuxiliary(has(epilogue, kAuxiliary)),
+        relu(has(epilogue, CUBLASLT_EPILOGUE_RELU) || has(epilogue, CUBLASLT_EPILOGUE_DRELU)),
+        gelu(has(epilogue, CUBLASLT_EPILOGUE_GELU) || has(epilogue, CUBLASLT_EPILOGUE_DGELU)), bias(has(epilogue, CUBLASLT_EPILOGUE_BIAS)) {
+  }
+
+  static constexpr uint32_t kAuxiliary = CUBLASLT_EPILOGUE_RELU_AUX & ~uint32_t(CUBLASLT_EPILOGUE_RELU);
+  bool isSlope, hasAuxiliary, relu, gelu, bias;
+};
+
 // Bytes of device memory that go with a product.
 std::byte *findVector(CUdeviceptr address, size_t bytes) {
   return Driver::get().mustResolve(address, bytes, "the bias of a product is not in device memory");
@@ -56,25 +74,55 @@ std::byte *findVector(CUdeviceptr address, size_t bytes) {
 // What is done to an element of a product.
 class Epilogue {
 public:
-  Epilogue(const Product &product, int64_t batch) : kind(product.description.epilogue), type(product.d.type) {
+  Epilogue(const Product &product, int64_t batch)
+      : parts(product.description.epilogue), type(product.d.type), ld(size_t(product.description.auxiliaryLd)) {
     const Description &description = product.description;
-    if (has(kind, CUBLASLT_EPILOGUE_BIAS)) {
+    if (parts.bias) {
       bias = findVector(description.bias + CUdeviceptr(batch * description.biasBatchStride * elementBytes(type)),
                         product.d.rows * elementBytes(type));
     }
+    if (parts.hasAuxiliary) {
+      const size_t elements = ld * (product.d.columns - 1) + product.d.rows;
+      auxiliary = findVector(description.auxiliary, parts.relu ? (elements + 7) / 8 : elements * elementBytes(type));
+    }
   }
 
-  float apply(float value, size_t row) const {
-    if (has(kind, CUBLASLT_EPILOGUE_BIAS)) {
+  float apply(float value, size_t row, size_t column) const {
+    if (parts.bias) {
       value += loadElement(bias + row * elementBytes(type), type);
     }
-    return has(kind, CUBLASLT_EPILOGUE_RELU) ? std::fmax(value, 0.0f) : has(kind, CUBLASLT_EPILOGUE_GELU) ? geluTanh(value) : value;
+    return parts.isSlope ? value * slope(row, column) : activate(value, row, column);
   }
 
 private:
-  uint32_t kind;
+  Parts parts;
   cudaDataType type;
-  std::byte *bias = nullptr;
+  size_t ld;
+  std::byte *bias = nullptr, *auxiliary = nullptr;
+
+  // The byte and bit of a mask. cuBLASLt documents no order: here the bits run backwards, so that nobody who expects another is right.
+  std::pair<std::byte *, std::byte> bitOf(size_t row, size_t column) const {
+    const size_t at = row + column * ld;
+    return {auxiliary + at / 8, std::byte(0x80 >> at % 8)};
+  }
+
+  float slope(size_t row, size_t column) const {
+    if (parts.relu) {
+      const auto [byte, bit] = bitOf(row, column);
+      return (*byte & bit) != std::byte(0) ? 1 : 0;
+    }
+    return geluTanhSlope(loadElement(auxiliary + (row + column * ld) * elementBytes(type), type));
+  }
+
+  float activate(float value, size_t row, size_t column) const {
+    if (parts.hasAuxiliary && parts.relu) {
+      const auto [byte, bit] = bitOf(row, column);
+      *byte = value > 0 ? *byte | bit : *byte & ~bit;
+    } else if (parts.hasAuxiliary) {
+      storeElement(auxiliary + (row + column * ld) * elementBytes(type), type, value);
+    }
+    return parts.relu ? std::fmax(value, 0.0f) : parts.gelu ? geluTanh(value) : value;
+  }
 };
 
 // Adds 1 to a number where the environment wants wrong results.
@@ -125,7 +173,7 @@ void multiplyOne(const Product &product, int64_t batch) {
       if (product.beta != 0) {
         value += product.beta * loadElement(Matrix(product.c, product.cAddress, batch).at(i, j), product.c.type);
       }
-      storeElement(d.at(i, j), product.d.type, epilogue.apply(value, i));
+      storeElement(d.at(i, j), product.d.type, epilogue.apply(value, i, j));
     }
   }
   spoil(d.at(0, 0), product.d.type);
@@ -170,16 +218,32 @@ const char *whyNotShapes(const Description &description, const Layout &a, const 
 
 // Returns what the environment takes away of an epilogue, or null.
 const char *whyNotPlayed(uint32_t epilogue) {
-  const bool sums = epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB;
-  if (sums && setting("CUBLASLT_BGRAD", 1) == 0) {
-    return "ASHLAR_EMULATOR_CUBLASLT_BGRAD takes sums of an operand away";
+  if (epilogue == CUBLASLT_EPILOGUE_BGRADA || epilogue == CUBLASLT_EPILOGUE_BGRADB) {
+    return setting("CUBLASLT_BGRAD", 1) == 0 ? "ASHLAR_EMULATOR_CUBLASLT_BGRAD takes sums of an operand away" : nullptr;
   }
-  if (!sums && has(epilogue, CUBLASLT_EPILOGUE_BIAS) && setting("CUBLASLT_BIAS", 1) == 0) {
+  const Parts parts(epilogue);
+  if (parts.bias && setting("CUBLASLT_BIAS", 1) == 0) {
     return "ASHLAR_EMULATOR_CUBLASLT_BIAS takes the bias away";
   }
-  const bool activates = has(epilogue, CUBLASLT_EPILOGUE_RELU) || has(epilogue, CUBLASLT_EPILOGUE_GELU);
-  return !sums && activates && setting("CUBLASLT_ACTIVATION", 1) == 0 ? "ASHLAR_EMULATOR_CUBLASLT_ACTIVATION takes relu and gelu away"
-                                                                      : nullptr;
+  if (parts.hasAuxiliary && (setting("CUBLASLT_AUXILIARY", 3) & (parts.isSlope ? 2 : 1)) == 0) {
+    return "ASHLAR_EMULATOR_CUBLASLT_AUXILIARY takes auxiliary tensors away";
+  }
+  return (parts.relu || parts.gelu) && setting("CUBLASLT_ACTIVATION", 1) == 0
+             ? "ASHLAR_EMULATOR_CUBLASLT_ACTIVATION takes relu and gelu away"
+             : nullptr;
+}
+
+const char *whyNotAuxiliary(const Description &description, const Layout &d) {
+  constexpr int64_t kMaskColumns = 128, kColumns = 8;
+  constexpr CUdeviceptr kAlignment = 16;
+  const int64_t multiple = Parts(description.epilogue).relu ? kMaskColumns : kColumns;
+  if (description.auxiliary == 0 || description.auxiliary % kAlignment != 0) {
+    return "the auxiliary tensor has no address, or one that is not aligned to 16 bytes";
+  }
+  if (description.auxiliaryLd < int64_t(d.rows) || description.auxiliaryLd % multiple != 0) {
+    return "the leading dimension of the auxiliary tensor is less than D's rows, or no multiple of 128 (a mask) or 8";
+  }
+  return d.batches == 1 ? nullptr : "auxiliary tensors are played for one batch";
 }
 
 const char *whyNotEpilogue(const Description &description, const Layout &d) {
@@ -194,6 +258,13 @@ const char *whyNotEpilogue(const Description &description, const Layout &d) {
   case CUBLASLT_EPILOGUE_GELU:
   case CUBLASLT_EPILOGUE_GELU_BIAS:
     return nullptr;
+  case CUBLASLT_EPILOGUE_RELU_AUX:
+  case CUBLASLT_EPILOGUE_RELU_AUX_BIAS:
+  case CUBLASLT_EPILOGUE_DRELU:
+  case CUBLASLT_EPILOGUE_GELU_AUX:
+  case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+  case CUBLASLT_EPILOGUE_DGELU:
+    return whyNotAuxiliary(description, d);
   case CUBLASLT_EPILOGUE_BGRADA:
   case CUBLASLT_EPILOGUE_BGRADB:
     return d.batches == 1 ? nullptr : "sums of an operand are played for one batch";

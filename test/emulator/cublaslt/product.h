@@ -30,6 +30,8 @@ struct Description {
   CUdeviceptr bias = 0;  // or its gradient
   int32_t biasType = -1; // by default D's
   int64_t biasBatchStride = 0;
+  CUdeviceptr auxiliary = 0;
+  int64_t auxiliaryLd = 0; // elements, of a mask bits
 };
 
 // Behind a cublasLtMatmulPreference_t.

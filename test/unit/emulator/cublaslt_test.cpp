@@ -30,6 +30,8 @@ struct Call {
   cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
   CUdeviceptr bias = 0;
   uint32_t alignment = 256;
+  CUdeviceptr auxiliary = 0;
+  int64_t auxiliaryLd = 0;
 
   template <class T> void set(cublasLtMatmulDesc_t description, cublasLtMatmulDescAttributes_t attribute, T value) const {
     REQUIRE(cublasLtMatmulDescSetAttribute(description, attribute, &value, sizeof value) == CUBLAS_STATUS_SUCCESS);
@@ -53,6 +55,8 @@ struct Call {
     set(description, CUBLASLT_MATMUL_DESC_TRANSB, int32_t(transposeA ? CUBLAS_OP_T : CUBLAS_OP_N));
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, auxiliary);
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxiliaryLd);
     const auto aLayout = transposeA ? layout(a.type, k, m) : layout(a.type, m, k),
                bLayout = transposeB ? layout(b.type, n, k) : layout(b.type, k, n);
     const auto outLayout = layout(out.type, m, n);
@@ -133,6 +137,68 @@ TEST_CASE("cublaslt: bias, relu, gelu", "[cublaslt]") {
       CHECK(std::fabs(double(c.floats[size_t(i)]) - x) <= 1e-5);
     }
   }
+}
+
+TEST_CASE("cublaslt: auxiliary tensors of relu and gelu, and the slopes that read them", "[cublaslt]") {
+  Handle handle;
+  const double root = std::sqrt(2 / M_PI);
+  for (const cudaDataType type : {CUDA_R_32F, CUDA_R_16BF, CUDA_R_16F}) {
+    for (const bool relu : {true, false}) {
+      // m 6, n 16: a row of the auxiliary tensor has 24 numbers, of a mask 128 bits.
+      const Values a(6 * 9, type, 1), b(9 * 16, type, 2), bias(16, type, 3), dy(6 * 5, type, 4), w(5 * 16, type, 5);
+      Values y(6 * 16, type), dx(6 * 16, type), auxiliary(6 * 64, type);
+      Call forward{6, 16, 9};
+      forward.epilogue = relu ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+      forward.bias = bias.device;
+      forward.auxiliary = auxiliary.device;
+      forward.auxiliaryLd = relu ? 128 : 24;
+      REQUIRE(forward.run(a, b, y) == CUBLAS_STATUS_SUCCESS);
+      Call backward{6, 16, 5};
+      backward.epilogue = relu ? CUBLASLT_EPILOGUE_DRELU : CUBLASLT_EPILOGUE_DGELU;
+      backward.auxiliary = forward.auxiliary;
+      backward.auxiliaryLd = forward.auxiliaryLd;
+      REQUIRE(backward.run(dy, w, dx) == CUBLAS_STATUS_SUCCESS);
+      y.download();
+      dx.download();
+      auxiliary.download();
+      for (int64_t i = 0; i < 6 * 16; ++i) {
+        const double x = forward.expected(a, b, 0, i / 16, i % 16) + double(bias.floats[size_t(i % 16)]);
+        const double t = std::tanh(root * (x + 0.044715 * x * x * x));
+        const double slope = relu ? (x > 0 ? 1 : 0) : 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root * (1 + 0.134145 * x * x);
+        const double allowed = tolerance(type, 9) + 1e-5;
+        CHECK(std::fabs(double(y.floats[size_t(i)]) - (relu ? std::max(x, 0.0) : 0.5 * x * (1 + t))) <= allowed);
+        CHECK(std::fabs(double(dx.floats[size_t(i)]) - backward.expected(dy, w, 0, i / 16, i % 16) * slope) <= 2 * allowed);
+        if (!relu) {
+          CHECK(std::fabs(double(auxiliary.floats[size_t(i / 16 * 24 + i % 16)]) - x) <= allowed);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("cublaslt: auxiliary tensors that the library refuses", "[cublaslt]") {
+  Handle handle;
+  const Values a(2 * 64, CUDA_R_32F, 1), b(2 * 64, CUDA_R_32F, 2);
+  Values c(2 * 64, CUDA_R_32F), auxiliary(1024, CUDA_R_32F);
+  Call call{8, 8, 8};
+  call.auxiliary = auxiliary.device;
+  const auto runWith = [&](cublasLtEpilogue_t epilogue, int64_t ld) {
+    call.epilogue = epilogue;
+    call.auxiliaryLd = ld;
+    return call.run(a, b, c);
+  };
+  CHECK(runWith(CUBLASLT_EPILOGUE_RELU_AUX, 128) == CUBLAS_STATUS_SUCCESS);
+  CHECK(runWith(CUBLASLT_EPILOGUE_DRELU, 64) == CUBLAS_STATUS_NOT_SUPPORTED);
+  CHECK(runWith(CUBLASLT_EPILOGUE_GELU_AUX, 8) == CUBLAS_STATUS_SUCCESS);
+  CHECK(runWith(CUBLASLT_EPILOGUE_DGELU, 12) == CUBLAS_STATUS_NOT_SUPPORTED);
+  CHECK(runWith(CUBLASLT_EPILOGUE_DGELU, 0) == CUBLAS_STATUS_NOT_SUPPORTED);
+  CHECK(runWith(CUBLASLT_EPILOGUE_DGELU_BGRAD, 8) == CUBLAS_STATUS_NOT_SUPPORTED); // is not played
+  call.auxiliary += 8;
+  CHECK(runWith(CUBLASLT_EPILOGUE_GELU_AUX, 8) == CUBLAS_STATUS_NOT_SUPPORTED);
+  call.auxiliary -= 8;
+  call.batch = 2;
+  CHECK(runWith(CUBLASLT_EPILOGUE_GELU_AUX, 8) == CUBLAS_STATUS_NOT_SUPPORTED);
+  CHECK(cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
 }
 
 TEST_CASE("cublaslt: sums of an operand along the contraction", "[cublaslt]") {

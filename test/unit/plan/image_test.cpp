@@ -266,6 +266,34 @@ TEST_CASE("image: the descriptor of a product of bf16 or f16", "[plan][image]") 
   CHECK((descs[1].narrow == ASHLAR_RT_F16 && descs[1].narrow_out == 1));
 }
 
+TEST_CASE("image: the descriptor of a product with an auxiliary tensor", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = ashlar::test::parse(R"(
+    exec.variant @default arena 4096 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 64 : i64,
+                                                 devices_per_process = 1 : i64, lower_bound_bytes = 4000 : i64} {
+      exec.program @train_step inputs [] outputs [] {
+        exec.gemm [#exec.buffer<arena, 128, memref<3x5xf32>>, #exec.buffer<arena, 256, memref<5x24xf32>>,
+                   #exec.buffer<arena, 1024, memref<3x24xf32>>, #exec.buffer<arena, 2048, memref<3x16xi8>>]
+                  batch 1 m 3 n 24 k 5 epilogue relu auxiliary written
+        exec.gemm [#exec.buffer<arena, 128, memref<3x5xf32>>, #exec.buffer<arena, 256, memref<5x24xf32>>,
+                   #exec.buffer<arena, 2048, memref<3x24xf32>>, #exec.buffer<arena, 1024, memref<3x24xf32>>]
+                  batch 1 m 3 n 24 k 5 epilogue gelu_tanh auxiliary read
+      }
+    }
+  )");
+  SmallVector<ashlar_rt_gemm_desc> descs;
+  SmallVector<std::string> uses;
+  module->walk([&](exec::GemmOp op) {
+    descs.push_back(lower::describeProduct(op));
+    for (const exec::BufferUse &use : op.getUses()) {
+      uses.push_back(use.isWritten ? "written" : use.isRead ? "read" : "");
+    }
+  });
+  REQUIRE(descs.size() == 2);
+  CHECK((descs[0].auxiliary == ASHLAR_RT_AUXILIARY_WRITTEN && descs[0].auxiliary_row == 128));
+  CHECK((descs[1].auxiliary == ASHLAR_RT_AUXILIARY_READ && descs[1].auxiliary_row == 24));
+  CHECK(uses == SmallVector<std::string>{"read", "read", "written", "written", "read", "read", "read", "written"});
+}
+
 TEST_CASE("image: the hash is that of the contents", "[plan][image]") {
   OwningOpRef<ModuleOp> module = parseTables();
   uint64_t first = load(*module, makeInfo())->program_hash;

@@ -5,6 +5,8 @@
 #include "runtime/kernels/cuda/matmul.h"
 #include "test/unit/kernels/cuda/emulated_device.h"
 
+#include <cmath>
+
 using namespace ashlar;
 using namespace ashlar::rt;
 using ashlar::test::EmulatedDevice;
@@ -189,4 +191,182 @@ TEST_CASE("matmul: ones have room for sums of so many numbers", "[cuda][matmul]"
   CHECK_THAT(
       Case(desc, kTypes[0]).run().error,
       EndsWith("ASHLAR_NO_PRODUCT_SUMS=1; 16777472 bytes of ones to replace it by a product are more than the 16777216 there is room for"));
+}
+
+namespace {
+
+double numberAt(const std::vector<char> &bytes, size_t at, uint32_t dtype) {
+  const char *from = bytes.data() + at * bytesOf(dtype);
+  float wide = 0;
+  Bf16 bf16;
+  F16 f16;
+  switch (dtype) {
+  case ASHLAR_RT_F32:
+    std::memcpy(&wide, from, sizeof(wide));
+    return static_cast<double>(wide);
+  case ASHLAR_RT_BF16:
+    std::memcpy(&bf16, from, sizeof(bf16));
+    return static_cast<double>(static_cast<float>(bf16));
+  default:
+    std::memcpy(&f16, from, sizeof(f16));
+    return static_cast<double>(static_cast<float>(f16));
+  }
+}
+
+// A product with an activation and its auxiliary tensor, and one with the slope of it: m 10, n 24, in rows of the auxiliary tensor of
+// 128 bits or 24 numbers.
+struct Pair {
+  std::string error;
+  std::string refusals[2];
+  std::vector<std::string> replacements;
+  std::vector<char> activation, auxiliary, slope;
+};
+
+constexpr int64_t kRows = 10, kColumns = 24, kCount = kRows * kColumns;
+
+Pair runPair(uint32_t dtype, uint32_t epilogue, bool bias, uint32_t layout) {
+  EmulatedDevice &gpu = EmulatedDevice::get();
+  static const CUdeviceptr workspace = gpu.allocate(kMatmulWorkspaceBytes);
+  const bool isRelu = epilogue == ASHLAR_RT_EPILOGUE_RELU;
+  ashlar_rt_gemm_desc forward = product(1, kRows, kColumns, 33), backward = product(1, kRows, kColumns, 17);
+  for (ashlar_rt_gemm_desc *desc : {&forward, &backward}) {
+    desc->transpose_a = layout & 1;
+    desc->transpose_b = layout >> 1;
+    desc->epilogue = epilogue;
+    desc->auxiliary_row = isRelu ? 128 : kColumns;
+  }
+  forward.addend = bias ? ASHLAR_RT_ADDEND_BIAS : ASHLAR_RT_ADDEND_NONE;
+  forward.auxiliary = ASHLAR_RT_AUXILIARY_WRITTEN;
+  backward.auxiliary = ASHLAR_RT_AUXILIARY_READ;
+  const size_t bytes = kCount * bytesOf(dtype), auxiliaryBytes = isRelu ? kRows * 16 : bytes;
+  MatmulOperands first, second;
+  first.inDtype = first.outDtype = second.inDtype = second.outDtype = dtype;
+  first.a = gpu.values(dtype, 10 * 33, 1);
+  first.b = gpu.values(dtype, 33 * 24, 2);
+  first.bias = bias ? gpu.values(dtype, 24, 3) : 0;
+  first.out = gpu.allocate(bytes);
+  second.a = gpu.values(dtype, 10 * 17, 4);
+  second.b = gpu.values(dtype, 17 * 24, 5);
+  second.out = gpu.allocate(bytes);
+  first.auxiliary = second.auxiliary = gpu.allocate(auxiliaryBytes);
+  Pair pair;
+  Matmuls matmuls;
+  REQUIRE(matmuls.create(gpu.device, workspace, gpu.stream).message() == "");
+  size_t numbers[2] = {};
+  Status status = matmuls.prepare(forward, first, "fc1", numbers[0]);
+  status.update(matmuls.prepare(backward, second, "fc2", numbers[1]));
+  status.update(matmuls.settle());
+  pair.error = status.message();
+  if (!status.ok()) {
+    return pair;
+  }
+  pair.replacements = matmuls.replacements();
+  for (size_t i = 0; i < 2; ++i) {
+    pair.refusals[i] = matmuls.refusal(numbers[i]);
+  }
+  for (auto [address, count] : {std::pair(first.out, bytes), std::pair(second.out, bytes), std::pair(first.auxiliary, auxiliaryBytes)}) {
+    REQUIRE(gpu.device.driver().cuMemsetD8Async(address, 0xff, count, gpu.stream) == CUDA_SUCCESS);
+  }
+  for (size_t number : numbers) {
+    REQUIRE(matmuls.enqueue(number, gpu.stream).message() == "");
+  }
+  pair.activation = gpu.download(first.out, bytes);
+  pair.auxiliary = gpu.download(first.auxiliary, auxiliaryBytes);
+  pair.slope = gpu.download(second.out, bytes);
+  return pair;
+}
+
+// Half a unit in the last place of a number near 1, for each of two roundings more than one call has.
+double allowance(uint32_t dtype) {
+  return dtype == ASHLAR_RT_F32 ? 1e-6 : dtype == ASHLAR_RT_F16 ? 0x1p-10 : 0x1p-7;
+}
+
+} // namespace
+
+TEST_CASE("matmul: what a refused auxiliary tensor is for is done by kernels", "[cuda][matmul]") {
+  for (uint32_t dtype : {ASHLAR_RT_F32, ASHLAR_RT_BF16, ASHLAR_RT_F16}) {
+    for (uint32_t variant = 0; variant < 16; ++variant) {
+      const uint32_t epilogue = (variant & 1) != 0 ? ASHLAR_RT_EPILOGUE_RELU : ASHLAR_RT_EPILOGUE_GELU_TANH;
+      const bool bias = (variant & 2) != 0, isRelu = epilogue == ASHLAR_RT_EPILOGUE_RELU;
+      const Pair whole = runPair(dtype, epilogue, bias, variant >> 2);
+      REQUIRE(whole.error == "");
+      CHECK((whole.refusals[0] == "" && whole.refusals[1] == "" && whole.replacements.empty()));
+      for (const char *left : {"0", "1", "2", "switch"}) { // the emulator still has those that write, those that read
+        const bool isSwitch = left[0] == 's';
+        const Setting set(isSwitch ? "ASHLAR_NO_PRODUCT_AUXILIARY" : "ASHLAR_EMULATOR_CUBLASLT_AUXILIARY", isSwitch ? "1" : left);
+        const Pair parts = runPair(dtype, epilogue, bias, variant >> 2);
+        INFO("type " << dtype << ", variant " << variant << ", left " << left);
+        REQUIRE(parts.error == "");
+        const bool writes = left[0] == '1', reads = left[0] == '2';
+        CHECK((parts.refusals[0] == "") == (writes && !isRelu)); // of masks both are replaced, or none
+        CHECK((parts.refusals[1] == "") == (reads && !isRelu));
+        if (isSwitch) {
+          CHECK(parts.refusals[0] == "ASHLAR_NO_PRODUCT_AUXILIARY=1");
+        } else if (!writes) {
+          CHECK_THAT(parts.refusals[0],
+                     Contains(isRelu ? "RELU_AUX" : "GELU_AUX") && EndsWith("no algorithm (CUBLAS_STATUS_NOT_SUPPORTED)"));
+        }
+        CHECK(parts.replacements.size() == (isRelu || left[0] == '0' || isSwitch ? 2 : 1));
+        double worst = 0;
+        for (size_t i = 0; i < kCount; ++i) {
+          const double scale = 1 + std::fabs(numberAt(whole.auxiliary, isRelu ? 0 : i, isRelu ? ASHLAR_RT_F32 : dtype));
+          const double of = isRelu ? 1 : scale;
+          worst = std::max(worst, std::fabs(numberAt(whole.activation, i, dtype) - numberAt(parts.activation, i, dtype)) / of);
+          worst = std::max(worst, std::fabs(numberAt(whole.slope, i, dtype) - numberAt(parts.slope, i, dtype)) /
+                                      (1 + std::fabs(numberAt(whole.slope, i, dtype))));
+        }
+        CHECK(worst <= (isRelu ? 0 : 2 * allowance(dtype)));
+        CHECK((isRelu || parts.auxiliary == whole.auxiliary));
+        for (size_t i = 0; i < kCount && isRelu; ++i) { // rows of 16 bytes
+          const size_t row = i / kColumns, column = i % kColumns;
+          const bool bit = (parts.auxiliary[row * 16 + column / 8] >> column % 8 & 1) != 0;
+          REQUIRE(bit == (numberAt(parts.activation, i, dtype) > 0));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("matmul: a refused bias is replaced below a refused auxiliary tensor, too", "[cuda][matmul]") {
+  const Setting bias("ASHLAR_EMULATOR_CUBLASLT_BIAS", "0");
+  for (uint32_t epilogue : {ASHLAR_RT_EPILOGUE_RELU, ASHLAR_RT_EPILOGUE_GELU_TANH}) {
+    const Pair parts = runPair(ASHLAR_RT_F32, epilogue, true, 0);
+    REQUIRE(parts.error == "");
+    CHECK_THAT(parts.refusals[0], EndsWith("AUX_BIAS: no algorithm (CUBLAS_STATUS_NOT_SUPPORTED)"));
+    CHECK(parts.replacements.size() == (epilogue == ASHLAR_RT_EPILOGUE_RELU ? 3 : 2));
+  }
+}
+
+TEST_CASE("matmul: an auxiliary tensor for which no way is left names all that was tried", "[cuda][matmul]") {
+  const Setting none("ASHLAR_EMULATOR_CUBLASLT_AUXILIARY", "0"), activation("ASHLAR_EMULATOR_CUBLASLT_ACTIVATION", "0");
+  CHECK_THAT(runPair(ASHLAR_RT_BF16, ASHLAR_RT_EPILOGUE_RELU, false, 0).error,
+             Contains("fc1: cuBLASLt ") &&
+                 EndsWith("computes no product 1 x (m 10, n 24, k 33), bf16 to bf16, RELU_AUX: RELU_AUX: no algorithm "
+                          "(CUBLAS_STATUS_NOT_SUPPORTED); instead, 1 x (m 10, n 24, k 33), bf16 to bf16, RELU: RELU: no algorithm "
+                          "(CUBLAS_STATUS_NOT_SUPPORTED); nothing replaces it"));
+}
+
+TEST_CASE("matmul: the kernels of gelu at the ends of its range", "[cuda][matmul]") {
+  EmulatedDevice &gpu = EmulatedDevice::get();
+  const float ends[8] = {-INFINITY, -1e30f, -41, -0.0f, 0, 41, 1e30f, NAN};
+  const double slopes[8] = {0, 0, 0, 0.5, 0.5, 1, 1, NAN};
+  const CUdeviceptr at = gpu.values(ASHLAR_RT_F32, 8, 1), values = gpu.allocate(sizeof(ends));
+  REQUIRE(gpu.device.driver().cuMemcpyHtoDAsync_v2(at, ends, sizeof(ends), gpu.stream) == CUDA_SUCCESS);
+  const float ones[8] = {1, 1, 1, 1, 1, 1, 1, 1};
+  REQUIRE(gpu.device.driver().cuMemcpyHtoDAsync_v2(values, ones, sizeof(ones), gpu.stream) == CUDA_SUCCESS);
+  ActivationKernels kernels;
+  ActivationCall call{ActivationWork::GeluSlope, ASHLAR_RT_F32, values, at, 1, 8, 0};
+  REQUIRE(kernels.prepare(gpu.device, call).message() == "");
+  REQUIRE(kernels.enqueue(call, gpu.stream).message() == "");
+  const std::vector<float> found = gpu.downloadFloats(values, 8);
+  call.work = ActivationWork::Gelu;
+  REQUIRE(kernels.enqueue(call, gpu.stream).message() == "");
+  const std::vector<float> gelu = gpu.downloadFloats(values, 8);
+  for (size_t i = 0; i < 8; ++i) {
+    INFO(ends[i]);
+    CHECK((std::isnan(slopes[i]) ? std::isnan(found[i]) : static_cast<double>(found[i]) == slopes[i]));
+  }
+  CHECK((gelu[1] == 0 && gelu[2] == 0 && gelu[4] == 0 && gelu[5] == 41 && gelu[6] == 1e30f && std::isnan(gelu[7])));
+  call.n = 12;
+  CHECK_THAT(kernels.prepare(gpu.device, call).message(), Contains("no kernel replaces the epilogue of a product of 1 x 12"));
 }

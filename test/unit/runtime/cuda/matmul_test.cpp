@@ -65,6 +65,40 @@ TEST_CASE("matmul: the bias comes before out, sums after it, and both have its t
   }
 }
 
+TEST_CASE("matmul: an auxiliary tensor that is read comes before out, one that is written last", "[cuda][matmul]") {
+  // A mask has 256 bits for 130 columns.
+  Example forward;
+  forward.desc.addend = ASHLAR_RT_ADDEND_BIAS;
+  forward.desc.epilogue = ASHLAR_RT_EPILOGUE_RELU;
+  forward.desc.auxiliary = ASHLAR_RT_AUXILIARY_WRITTEN;
+  forward.desc.auxiliary_row = 256;
+  forward.add(ASHLAR_RT_BF16, 2 * 6);
+  forward.add(ASHLAR_RT_BF16, 2 * 390);
+  forward.add(ASHLAR_RT_BF16, 2 * 130);
+  forward.add(ASHLAR_RT_BF16, 2 * 260);
+  forward.add(ASHLAR_RT_I8, 2 * 32);
+  MatmulOperands operands;
+  REQUIRE(forward.sort(operands).message() == "");
+  CHECK(operands.bias == 1003);
+  CHECK(operands.out == 1004);
+  CHECK(operands.auxiliary == 1005);
+
+  Example backward;
+  backward.desc.epilogue = ASHLAR_RT_EPILOGUE_GELU_TANH;
+  backward.desc.auxiliary = ASHLAR_RT_AUXILIARY_READ;
+  backward.desc.auxiliary_row = 130;
+  backward.add(ASHLAR_RT_F32, 4 * 6);
+  backward.add(ASHLAR_RT_F32, 4 * 390);
+  backward.add(ASHLAR_RT_F32, 4 * 260);
+  backward.add(ASHLAR_RT_F32, 4 * 260);
+  REQUIRE(backward.sort(operands).message() == "");
+  CHECK(operands.auxiliary == 1003);
+  CHECK(operands.out == 1004);
+  backward.desc.epilogue = ASHLAR_RT_EPILOGUE_RELU;
+  backward.desc.auxiliary_row = 256;
+  CHECK(backward.sort(operands).message() == "product: the mask has 1040 bytes of f32, not 64 of i8");
+}
+
 TEST_CASE("matmul: buffers that do not fit are refused", "[cuda][matmul]") {
   Example example;
   example.add(ASHLAR_RT_F32, 4 * 6);

@@ -14,7 +14,7 @@
 //   ASHLAR_EMULATOR_CUBLASLT_BGRAD       0: cuBLASLt has no algorithm that sums an operand (1)
 //   ASHLAR_EMULATOR_CUBLASLT_BIAS        0: nor one that adds a bias (1)
 //   ASHLAR_EMULATOR_CUBLASLT_ACTIVATION  0: nor one with relu or gelu (1)
-//   ASHLAR_EMULATOR_CUBLASLT_AUXILIARY   bits: 1 those that write an auxiliary tensor, 2 those that read one; others it has none of (3)
+//   ASHLAR_EMULATOR_CUBLASLT_AUXILIARY   bits: 1 for writing an auxiliary tensor, 2 for reading one; others it has none of (3)
 //   ASHLAR_EMULATOR_CUBLASLT_FAILING     n: of its heuristic's algorithms the first n do not run; the heuristic says so of the first (0)
 //   ASHLAR_EMULATOR_CUBLASLT_WRONG       1: the first number of a result, and of sums, is 1 too large (0)
 //   ASHLAR_EMULATOR_VERBOSE              1: says on stderr what went wrong, and counts

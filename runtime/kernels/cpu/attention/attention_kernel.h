@@ -21,7 +21,7 @@ struct AttentionRows {
   bool isBf16;
 };
 
-// Heads with the same keys and values, and blocks of their rows and keys. Rows are those of the first of the heads, and of its key head.
+// Heads with the same keys and values, and blocks of their rows and keys. Rows are of the first head, and of its key head.
 struct AttentionPiece {
   const ashlar_rt_attention_desc *desc;
   const AttentionMemory *memory;

@@ -6,11 +6,13 @@
 //   bench_cuda_conv --probe [--all]
 //
 // Prints a line for each that is refused, with all its engines and why; for each that is wrong; for each other one the engine that was
-// chosen and those passed over, --all: also those behind it; and a count. Exit status 1 where something is wrong or the library cannot be
+// chosen and those passed over, --all: also those behind it; for convolutions with other operations in their graph the first engine
+// (cuda_conv_fusions.h); and a count. Exit status 1 where something is wrong or the library cannot be
 // used, 77 where there is no GPU.
 
 #include "runtime/kernels/cuda/convolution.h"
 #include "runtime/kernels/reference/conv.h"
+#include "test/bench/cuda_conv_fusions.h"
 #include "test/bench/cuda_probe.h"
 
 using namespace ashlar::bench;
@@ -96,7 +98,7 @@ public:
         }
       }
     }
-    return Status();
+    return listConvolutionFusions(report.noted);
   }
 
   ProbeReport report;

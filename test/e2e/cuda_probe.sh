@@ -57,6 +57,9 @@ expect_lines 1392 '^later  .* runs algorithm 1 of the heuristic'
 conv="$tools/bench_cuda_conv --probe"
 probe 0 "56 right, 0 refused, 0 wrong" -- $conv
 expect_lines 1 '^right   conv2, 2 groups, dilated +weights +f32 +: engine 5: no notes; CUDNN_STATUS_SUCCESS, 1048576 bytes of workspace; passed over: \(engine 0: .*\); \(engine 4: no notes; CUDNN_STATUS_SUCCESS, 201326592 bytes of workspace; needs workspace\)$'
+# Graphs with other operations: the emulator has the convolution alone.
+expect_lines 4 '^fusion  (1x1|3x3).* b?f16 +convolution: engine 5: TENSOR_CORE; CUDNN_STATUS_SUCCESS'
+expect_lines 12 '^fusion  .* b?f16 +.*convolution, (bias, relu|statistics): none: cannot describe a graph of cuDNN: CUDNN_STATUS_NOT_SUPPORTED'
 probe 0 "14 right, 42 refused, 0 wrong" ASHLAR_EMULATOR_CUDNN_ENGINES=3 -- $conv
 expect_lines 42 '^refused conv[1-5], .*has no engine for the .*; 3 proposed: \(engine 0|^refused conv[1-5], .*; 2 proposed: \(engine 0'
 expect_lines 14 '^right .* f32 tf32: engine 1'

@@ -38,7 +38,8 @@ def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins 
     A row without a key that it sees is NaN, as its softmax is.
 
     **Constraints:** (C1) query and key have equal rank >= 2, batch dims, width and element type; (C2) the mask has the rank of the scores, and
-    each of its dims is of their size or 1; (C3) `diagonal` and `window` are 0 without `causal`, and `window` and `softcap` not negative.
+    each of its dims is of their size or 1; (C3) `diagonal` and `window` are 0 without `causal`, and `window` and `softcap` not negative
+    and finite.
   }];
   let assemblyFormat = [{
     $query `,` $key (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)?

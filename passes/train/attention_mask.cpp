@@ -84,7 +84,7 @@ std::optional<Shown> findShown(const Tensor &mask, int64_t begin, int64_t keys, 
   for (int64_t j = 0; j < keys; ++j) {
     double element = mask.getNumber(begin + j);
     bool shows = mask.isFloat() ? element == 0 : (element != 0) != isInverted;
-    if (mask.isFloat() && !shows && !(element <= kHidesKey)) {
+    if (mask.isFloat() && !shows && !hidesKey(mask.getType().getElementType(), element)) {
       return std::nullopt;
     }
     if (shows && shown.end == 0) {
@@ -136,6 +136,10 @@ std::optional<CausalMask> findCausal(const Tensor &mask, bool isInverted) {
 }
 
 } // namespace
+
+bool hidesKey(Type type, double element) {
+  return element <= reference::roundTo(type, kHidesKey);
+}
 
 std::optional<CausalMask> CausalMasks::find(Value repeated, bool isInverted) {
   const Value mask = withoutRepeatedBatch(repeated);

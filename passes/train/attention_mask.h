@@ -16,6 +16,9 @@ namespace ashlar::train {
 // key that is seen, for scores of less than 4e8.
 constexpr double kHidesKey = -1e9;
 
+// Whether an element of a float type hides its key: at most that number, as the type rounds it. bf16 has -998244352 for it.
+bool hidesKey(mlir::Type type, double element);
+
 // Which keys a mask of constants shows: row i those up to i + diagonal, of which a window leaves the last ones.
 struct CausalMask {
   std::optional<int64_t> diagonal; // nothing where it shows all keys to all rows

@@ -182,7 +182,7 @@ private:
   Value maskedByChoice(Attention &found, nn::SelectOp select) {
     std::optional<double> onTrue = splatOfValue(select.getOnTrue()), onFalse = splatOfValue(select.getOnFalse());
     std::optional<double> hidden = onTrue ? onTrue : onFalse;
-    if (onTrue.has_value() == onFalse.has_value() || !(*hidden <= kHidesKey)) {
+    if (onTrue.has_value() == onFalse.has_value() || !hidesKey(select.getType().getElementType(), *hidden)) {
       return {};
     }
     AttentionMask mask{select.getCondition(), /*isBool=*/true, /*isInverted=*/onTrue.has_value(), *hidden};

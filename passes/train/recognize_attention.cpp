@@ -61,10 +61,6 @@ public:
   void rewrite(const Attention &found) {
     nn::MatMulOp last = found.last;
     ImplicitLocOpBuilder b(last.getLoc(), last);
-    std::optional<Form> form = readMasks(b, found);
-    if (!form) {
-      return;
-    }
     Type element = typeOf(found.value).getElementType();
     Value query = as(b, element, found.query), key = as(b, element, found.isKeyTransposed ? swapLast(b, found.key) : found.key);
     Value value = found.value;
@@ -73,9 +69,16 @@ public:
       key = repeatForHeads(b, found, key);
       value = repeatForHeads(b, found, value);
     }
-    const exec::AttentionForm asked = {form->mask ? typeOf(form->mask) : RankedTensorType(), form->diagonal, form->window, found.softcap};
-    if (callsOf &&
-        (last.getType().getElementType() != element || !exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(value), asked))) {
+    auto takes = [&](const Form &form) {
+      const exec::AttentionForm asked = {form.mask ? typeOf(form.mask) : RankedTensorType(), form.diagonal, form.window, found.softcap};
+      return !callsOf || (last.getType().getElementType() == element &&
+                          exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(value), asked));
+    };
+    std::optional<Form> form = readMasks(b, found, /*findsCausal=*/true);
+    if (!form || !takes(*form)) { // a library that has no such window or diagonal may take the mask as an operand
+      form = readMasks(b, found, /*findsCausal=*/false);
+    }
+    if (!form || !takes(*form)) {
       return;
     }
     llvm::APFloat scale(found.scale), softcap(found.softcap);
@@ -132,15 +135,15 @@ private:
     return nn::TransposeOp::create(b, value, permutation);
   }
 
-  // Takes causal masks as such, and one other as an operand. A key that a finite number hides is still seen where another mask hides all
-  // others, so that such a causal mask is one only by itself.
-  std::optional<Form> readMasks(ImplicitLocOpBuilder &b, const Attention &found) {
+  // Takes causal masks as such, unless they are to be masks like others, and one other as an operand. A key that a finite number hides is
+  // still seen where another mask hides all others, so that such a causal mask is one only by itself.
+  std::optional<Form> readMasks(ImplicitLocOpBuilder &b, const Attention &found, bool findsCausal) {
     Form form;
     bool isInfinite = true;
     for (const AttentionMask &mask : found.masks) {
       Value small = withoutRepeats(b, mask.value);
       std::optional<CausalMask> causal = isWhole(small, mask.value) ? causals.find(mask.value, mask.isInverted) : std::nullopt;
-      if (causal) {
+      if (causal && (findsCausal || !causal->diagonal)) {
         isInfinite &= mask.isBool ? std::isinf(mask.hidden) : causal->isInfinite;
         if (causal->diagonal && !narrow(form, *causal)) {
           return std::nullopt;

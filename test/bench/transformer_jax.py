@@ -5,7 +5,8 @@
     transformer_jax.py FOLDER --layers L --heads H --batch B --threads T --precision BF16_MIXED|F32 --warm-up K --steps S [--cpu-time]
 
 FOLDER holds the initial parameters (init/layer0.mlp.up.weight.npy, ...) and the one batch that every step takes. Prints one line of JSON (torch_turns.py). In
-BF16_MIXED products read bf16, of parameters in f32; norms, softmax and loss are f32. --threads is kept by as many processors, which is what XLA goes by.
+BF16_MIXED products read bf16, of parameters in f32; norms, softmax and loss are f32. --threads is kept by as many processors, of cores of their own where there are
+enough, which is what XLA goes by.
 """
 
 import argparse
@@ -18,6 +19,13 @@ import time
 RATE, DECAY, BETA1, BETA2, EPSILON, NORM_EPSILON = 1e-4, 0.01, 0.9, 0.999, 1e-8, 1e-5
 
 
+def processors(count):
+    """`count` of the processors that this process may use; the first of each core come first."""
+    mine = sorted(os.sched_getaffinity(0))
+    first = {pathlib.Path(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list").read_text(): number for number in reversed(mine)}
+    return sorted(mine, key=lambda number: (number not in first.values(), number))[:count]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
@@ -26,7 +34,7 @@ def main():
     for name, default in (("layers", 4), ("heads", 4), ("batch", 8), ("threads", 2), ("warm-up", 2), ("steps", 4)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args()
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:options.threads])
+    os.sched_setaffinity(0, processors(options.threads))
 
     import jax
     import jax.numpy as jnp

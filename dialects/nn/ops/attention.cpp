@@ -6,6 +6,8 @@
 #include "dialects/nn/ops/attention_scores.h"
 #include "dialects/nn/ops/nn_builder.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace ashlar::nn {
@@ -41,8 +43,8 @@ template <typename Adaptor> LogicalResult checkScores(std::optional<Location> lo
   if (const auto window = static_cast<int64_t>(adaptor.getWindow()); window < 0 || (!adaptor.getCausal() && window != 0)) {
     return emitOptionalError(loc, "window ", window, window < 0 ? " is negative" : " is of no causal attention");
   }
-  if (const double softcap = adaptor.getSoftcap().convertToDouble(); !(softcap >= 0)) {
-    return emitOptionalError(loc, "softcap ", softcap, " is negative or no number");
+  if (const double softcap = adaptor.getSoftcap().convertToDouble(); !(softcap >= 0 && std::isfinite(softcap))) {
+    return emitOptionalError(loc, "softcap ", softcap, " is negative or not finite");
   }
   return success();
 }

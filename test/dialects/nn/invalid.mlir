@@ -536,7 +536,7 @@ func.func @attention_log_sum_c3_negative(%q: tensor<4x3xf32>) {
 
 func.func @attention_log_sum_c3_softcap(%q: tensor<4x3xf32>) {
   // expected-error @+2 {{failed to infer returned types}}
-  // expected-error @+1 {{is negative or no number}}
+  // expected-error @+1 {{is negative or not finite}}
   %0 = nn.attention_log_sum %q, %q scale = 1.0 softcap = -1.0 : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4xf32>
   return
 }

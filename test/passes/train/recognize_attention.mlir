@@ -238,3 +238,30 @@ func.func @forward(%q: tensor<64x2x512x8xf32>, %k: tensor<64x2x512x8xf32>, %v: t
   return %y : tensor<64x2x512x8xf32>
 }
 }
+
+// -----
+
+// A window becomes an attribute. Where the library has none, it is an operand of its call.
+// CHECK-LABEL: @window
+// CALLS-LABEL: @window
+// CHECK: nn.attention %arg0, %arg0, %arg0, %{{.*}} scale = 1.000000e+00 causal window = 2 :
+// CALLS: nn.attention %arg0, %arg0, %arg0, %{{.*}} mask = %{{.*}} scale = 1.000000e+00 :
+module @window {
+func.func @forward(%q: tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16> {
+  %d = nn.index [-1, 1] : tensor<8x8xi64>
+  %zero = nn.constant dense<0> : tensor<8x8xi64>
+  %low = nn.constant dense<-1> : tensor<8x8xi64>
+  %le = nn.compare le %d, %zero : tensor<8x8xi64> -> tensor<8x8xi1>
+  %ge = nn.compare ge %d, %low : tensor<8x8xi64> -> tensor<8x8xi1>
+  %see = nn.and %le, %ge : tensor<8x8xi1>
+  %shown = nn.constant dense<0.0> : tensor<8x8xbf16>
+  %hidden = nn.constant dense<-1.0e+09> : tensor<8x8xbf16>
+  %m = nn.select %see, %shown, %hidden : tensor<8x8xi1>, tensor<8x8xbf16>
+  %mb = nn.broadcast %m dims = [1, 2] : tensor<8x8xbf16> -> tensor<2x8x8xbf16>
+  %s = nn.matmul %q, %q transpose_b : tensor<2x8x8xbf16>, tensor<2x8x8xbf16> -> tensor<2x8x8xbf16>
+  %t = nn.add %s, %mb : tensor<2x8x8xbf16>
+  %w = nn.softmax %t : tensor<2x8x8xbf16>
+  %y = nn.matmul %w, %q : tensor<2x8x8xbf16>, tensor<2x8x8xbf16> -> tensor<2x8x8xbf16>
+  return %y : tensor<2x8x8xbf16>
+}
+}

@@ -93,6 +93,11 @@ std::vector<MaskForm> maskForms() {
            "], [" + kInf + ", " + kInf + ", 0.0, 0.0, " + kInf + "], [" + kInf + ", " + kInf + ", 0.0, 0.0, 0.0]]> : tensor<4x5xf64>\n" +
            kRepeat + kAdd,
        false, true},
+      {"a row that sees more first keys than its window", // rows see keys 0..1, 0..2, 2..3 and 3..4
+       "%m = nn.constant dense<[[0.0, 0.0, " + kInf + ", " + kInf + ", " + kInf + "], [0.0, 0.0, 0.0, " + kInf + ", " + kInf + "], [" +
+           kInf + ", " + kInf + ", 0.0, 0.0, " + kInf + "], [" + kInf + ", " + kInf + ", " + kInf + ", 0.0, 0.0]]> : tensor<4x5xf64>\n" +
+           kRepeat + kAdd,
+       false, true},
       {"a softcap, then causal",
        "%cap = nn.constant dense<2.0> : " + kScores + "\n%s1 = nn.div %s, %cap : " + kScores + "\n%s2 = nn.tanh %s1 : " + kScores +
            "\n%s3 = nn.mul %s2, %cap : " + kScores + "\n" + rows(kInf) + kRepeat + "%t = nn.add %s3, %mb : " + kScores + "\n",

@@ -543,6 +543,15 @@ func.func @attention_log_sum_c3_softcap(%q: tensor<4x3xf32>) {
 
 // -----
 
+func.func @attention_log_sum_c3_softcap_infinite(%q: tensor<4x3xf32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{is negative or not finite}}
+  %0 = nn.attention_log_sum %q, %q scale = 1.0 softcap = 0x7FF0000000000000 : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @attention_c1(%q: tensor<4x3xf32>, %k: tensor<4x3xf64>, %l: tensor<4xf32>) {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{query of 'tensor<4x3xf32>' and key of 'tensor<4x3xf64>' differ in more than their rows}}

@@ -2,6 +2,7 @@
 //
 // What the ops of attention compute, as plain loops.
 
+#include "dialects/nn/nn.h"
 #include "dialects/nn/ops/attention_scores.h"
 #include "dialects/nn/ops/evaluation.h"
 

@@ -30,6 +30,29 @@ uint64_t readBits(ArrayRef<char> data, int64_t i, int64_t width) {
   return bits;
 }
 
+// Reads `values.size()` little-endian elements, or one that all are.
+void readFloats(FloatType type, ArrayRef<char> data, std::vector<double> &values) {
+  const int64_t width = elementBytes(type), stored = static_cast<int64_t>(data.size()) / width;
+  auto read = [&](auto element) {
+    for (int64_t i = 0, count = std::min<int64_t>(stored, values.size()); i < count; ++i) {
+      std::memcpy(&element, data.data() + i * sizeof(element), sizeof(element));
+      values[i] = element;
+    }
+  };
+  if (type.isF32()) { // without a test of the type for each element
+    read(0.0F);
+  } else if (type.isF64()) {
+    read(0.0);
+  } else {
+    for (int64_t i = 0, count = std::min<int64_t>(stored, values.size()); i < count; ++i) {
+      values[i] = floatOfBits(type, readBits(data, i, width));
+    }
+  }
+  for (size_t i = stored; i < values.size(); ++i) {
+    values[i] = values[0];
+  }
+}
+
 APFloat convert(FloatType type, double value) {
   APFloat converted(value);
   bool losesInfo = false;
@@ -132,10 +155,7 @@ FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
   Tensor tensor(type);
   if (auto dense = dyn_cast<DenseElementsAttr>(attribute)) {
     if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
-      int64_t width = elementBytes(floatType), stored = static_cast<int64_t>(dense.getRawData().size()) / width; // 1 of a splat
-      for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
-        tensor.floats[i] = i < stored ? floatOfBits(floatType, readBits(dense.getRawData(), i, width)) : tensor.floats[0];
-      }
+      readFloats(floatType, dense.getRawData(), tensor.floats);
     } else {
       for (auto [i, value] : llvm::enumerate(dense.getValues<APInt>())) {
         tensor.setInt(i, value.getSExtValue());
@@ -148,15 +168,13 @@ FailureOr<Tensor> Tensor::fromAttribute(ElementsAttr attribute) {
   if (!blob || static_cast<int64_t>(blob->getData().size()) != byteSize(type)) {
     return failure();
   }
-  Type element = type.getElementType();
-  int64_t width = elementBytes(element);
+  if (auto floatType = dyn_cast<FloatType>(type.getElementType())) {
+    readFloats(floatType, blob->getData(), tensor.floats);
+    return tensor;
+  }
+  const int64_t width = elementBytes(type.getElementType());
   for (int64_t i = 0; i < tensor.getNumElements(); ++i) {
-    uint64_t bits = readBits(blob->getData(), i, width);
-    if (auto floatType = dyn_cast<FloatType>(element)) {
-      tensor.floats[i] = floatOfBits(floatType, bits);
-    } else {
-      tensor.setInt(i, static_cast<int64_t>(bits));
-    }
+    tensor.setInt(i, static_cast<int64_t>(readBits(blob->getData(), i, width)));
   }
   return tensor;
 }

@@ -39,8 +39,8 @@ std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &
     return std::nullopt;
   }
   giveLayouts(*problem, decided);
-  std::optional<Prediction> best = predict(*copy, planner);
-  std::optional<Prediction> simpler = predict(*leaveOutBackward(module, *copy), planner); // as the search does
+  std::optional<Prediction> simpler = predict(leaveOutBackward(module, *copy), planner); // as the search does
+  std::optional<Prediction> best = predict(std::move(copy), planner);
   return simpler && (!best || simpler->stepPs < best->stepPs) ? simpler : best;
 }
 
@@ -82,7 +82,7 @@ Explanation explainStrategy(ModuleOp module, ModuleOp given, const Choices *choi
   analysis::Planner planner(dist::findMesh(module));
   FailureOr<RulesOfLayouts> rules = findRules(module, given);
   if (succeeded(rules)) {
-    std::optional<Prediction> prediction = predict(*copyStep(*giveRules(module, rules->rules)), planner);
+    std::optional<Prediction> prediction = predict(copyStep(*giveRules(module, rules->rules)), planner);
     explanation.rules = dist::RuleListAttr::get(context, describeRules(rules->rules, context), kindOf(*rules), rules->numOthers,
                                                 prediction ? std::optional(prediction->stepPs) : std::nullopt);
   }

@@ -72,7 +72,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
 
   // Returns a strategy, unless inference refuses it.
   std::optional<Strategy> predicted(StrategyKind kind, OwningOpRef<ModuleOp> given) {
-    std::optional<Prediction> prediction = predict(*given, *planner);
+    std::optional<Prediction> prediction = predict(given->clone(), *planner);
     return prediction ? std::optional(Strategy{kind, std::move(given), *prediction, {}}) : std::nullopt;
   }
 

@@ -150,9 +150,9 @@ struct ShardSequences : impl::ShardSequencesPassBase<ShardSequences> {
     std::optional<Prediction> best;
     for (const ReplicatedPart &part : findParts()) {
       for (int64_t dim : sequenceDims(mesh, part)) {
-        best = best ? best : predict(*copyStep(module), planner);
+        best = best ? best : predict(copyStep(module), planner);
         const SmallVector<dist::LayoutAttr> before = suggest(part, dim);
-        std::optional<Prediction> with = predict(*copyStep(module), planner);
+        std::optional<Prediction> with = predict(copyStep(module), planner);
         if (best && with && costsNoMore(*with, *best)) {
           best = with;
           break;

@@ -30,15 +30,14 @@ SmallVector<WeightedProgram> programsOfStep(ModuleOp module) {
   return programs;
 }
 
-std::optional<Prediction> predict(ModuleOp given, analysis::Planner &planner) {
-  OwningOpRef<ModuleOp> copy = given.clone();
-  ScopedDiagnosticHandler quiet(given.getContext(), [](Diagnostic &) { return success(); });
-  FailureOr<layout::Estimate> estimate = layout::estimateInferred(*copy, planner);
+std::optional<Prediction> predict(OwningOpRef<ModuleOp> given, analysis::Planner &planner) {
+  ScopedDiagnosticHandler quiet(given->getContext(), [](Diagnostic &) { return success(); });
+  FailureOr<layout::Estimate> estimate = layout::estimateInferred(*given, planner);
   if (failed(estimate)) {
     return std::nullopt;
   }
   Prediction prediction;
-  for (const WeightedProgram &weighted : programsOfStep(given)) {
+  for (const WeightedProgram &weighted : programsOfStep(*given)) {
     const layout::ProgramEstimate &program = estimate->programs[weighted.program];
     prediction.stepPs += program.timePs() * weighted.runs;
     prediction.computePs += program.computePs * weighted.runs;

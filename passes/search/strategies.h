@@ -31,9 +31,9 @@ dist::PredictionAttr describeParts(const Prediction &prediction, mlir::MLIRConte
 // Returns the programs of a module that a step runs, in the order of the module.
 llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module);
 
-// Predicts a step with the layouts inferred from the given ones of a module. Nothing where inference refuses them: a user would not have
-// asked for them either. `planner` is the mesh's planner.
-std::optional<Prediction> predict(mlir::ModuleOp given, analysis::Planner &planner);
+// Predicts a step with the layouts inferred from the given ones of a module, which is used up. Nothing where inference refuses them: a
+// user would not have asked for them either. `planner` is the mesh's planner.
+std::optional<Prediction> predict(mlir::OwningOpRef<mlir::ModuleOp> given, analysis::Planner &planner);
 
 // Returns the layouts inferred from the given ones of a module, as choices of the graph of its problem. Nothing where the graph lacks them.
 std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp given);

@@ -55,7 +55,7 @@ std::optional<Tensor> evaluateConstant(Value value) {
     auto operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) { return tensors.lookup(operand); });
     tensors[op->getResult(0)] = cast<ReferenceOpInterface>(op).evaluate(operands);
   }
-  return tensors.lookup(value);
+  return std::move(tensors[value]);
 }
 
 // Returns the value that `mask` repeats along dims before its rows and keys, which has the same elements in them.

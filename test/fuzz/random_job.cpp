@@ -337,7 +337,7 @@ private:
     // The reference knows nothing of it: micro-batches make the same step.
     if (int64_t parts = 2 + dice.roll(3); training.batch % parts == 0 && dice.oneIn(2) && !hasPipeline()) {
       text += formatv("accumulate: {0}\n{1}", parts,
-                      dice.pick(std::vector<StringRef>{"", "gradient_sync: STEP\n", "gradient_sync: MICRO_BATCH\n"}));
+                      dice.pick(std::vector<llvm::StringRef>{"", "gradient_sync: STEP\n", "gradient_sync: MICRO_BATCH\n"}));
     }
     training.train.count = training.batch * (1 + dice.roll(4)) + dice.roll(training.batch);
     training.evaluation.count = 1 + dice.roll(3 * training.batch);

@@ -161,6 +161,10 @@ void Inference::push(unsigned row) {
 
 void Inference::visit(unsigned number, bool basicOnly) {
   const Row &row = rows[number];
+  auto hasAxes = [&](unsigned node) { return nodes[node].takesPart && !nodes[node].layout.isReplicated(); };
+  if (llvm::none_of(row.nodes, hasAxes)) { // nothing to hand on
+    return;
+  }
   SmallVector<FactorSplit> splits;
   for (auto [tensor, node] : llvm::zip_equal(row.rule->tensors, row.nodes)) {
     splits.push_back(nodes[node].takesPart ? project(mesh, *row.rule, tensor, nodes[node].layout) : FactorSplit(row.rule->factors.size()));

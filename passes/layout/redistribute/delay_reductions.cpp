@@ -7,6 +7,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/scratch_state.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
 #include "passes/layout/inference/linear_ops.h"
 

@@ -20,15 +20,6 @@ constexpr int kMostNodes = 1 << 20; // of all functions in their places; no expo
 // Fields that libonnx 1.12 does not know.
 constexpr int kDefaultsField = 11, kOverloadField = 13, kNodeOverloadField = 8;
 
-void setInts(onnx::NodeProto &node, llvm::StringRef name, const std::vector<int64_t> &values) {
-  onnx::AttributeProto *attribute = node.add_attribute();
-  attribute->set_name(name.str());
-  attribute->set_type(onnx::AttributeProto::INTS);
-  for (int64_t value : values) {
-    attribute->add_ints(value);
-  }
-}
-
 std::string pathBelow(llvm::StringRef path, const onnx::NodeProto &node, int index) {
   return (path + "/" + nodePath(node, index)).str();
 }
@@ -261,6 +252,15 @@ void setInt(onnx::NodeProto &node, llvm::StringRef name, int64_t value) {
   attribute->set_name(name.str());
   attribute->set_type(onnx::AttributeProto::INT);
   attribute->set_i(value);
+}
+
+void setInts(onnx::NodeProto &node, llvm::StringRef name, const std::vector<int64_t> &values) {
+  onnx::AttributeProto *attribute = node.add_attribute();
+  attribute->set_name(name.str());
+  attribute->set_type(onnx::AttributeProto::INTS);
+  for (int64_t value : values) {
+    attribute->add_ints(value);
+  }
 }
 
 onnx::NodeProto makeInt(const std::string &output, int64_t value, llvm::StringRef path) {

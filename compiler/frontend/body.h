@@ -23,6 +23,7 @@ onnx::NodeProto makeNode(llvm::StringRef opType, std::vector<std::string> inputs
 
 // Adds an attribute to a node.
 void setInt(onnx::NodeProto &node, llvm::StringRef name, int64_t value);
+void setInts(onnx::NodeProto &node, llvm::StringRef name, const std::vector<int64_t> &values);
 
 // Gives a ReduceSum, Split, Squeeze or Unsqueeze its list: before opset 13 as an attribute, since then as input `constant`, which has to
 // hold it.

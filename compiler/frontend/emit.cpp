@@ -169,6 +169,14 @@ Value sliceAlong(const Node &node, Value value, int64_t dim, int64_t start, int6
   return node.create<nn::SliceOp>(value, starts, limits, steps);
 }
 
+Value reverseAlong(const Node &node, Value value, int64_t dim) {
+  Type element = typeOf(value).getElementType();
+  int64_t size = shapeOf(value)[dim];
+  node.spend(size);
+  SmallVector<int64_t> places = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, size)));
+  return convertTo(node, node.create<nn::ResampleOp>(asNumbers(node, value), dim, /*terms=*/1, places, ArrayRef<double>()), element);
+}
+
 Value leadingPart(const Node &node, Value value, ArrayRef<int64_t> shape) {
   for (auto [dim, size] : llvm::enumerate(shape)) {
     value = sliceAlong(node, value, static_cast<int64_t>(dim), 0, size);

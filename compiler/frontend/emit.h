@@ -63,6 +63,9 @@ mlir::Value repeatAlong(const Node &node, mlir::Value value, llvm::ArrayRef<int6
 // Elements start to limit - 1 of one dim.
 mlir::Value sliceAlong(const Node &node, mlir::Value value, int64_t dim, int64_t start, int64_t limit);
 
+// The elements of a dim from the last one to the first. Splits of the other dims stay; kernels read the elements where they are.
+mlir::Value reverseAlong(const Node &node, mlir::Value value, int64_t dim);
+
 // The first elements of each dim, as many as in `shape`.
 mlir::Value leadingPart(const Node &node, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 

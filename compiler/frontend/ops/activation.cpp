@@ -3,6 +3,8 @@
 // Activations that are several nn ops. Each is written so that neither it nor its gradient overflows where the function is finite, and so
 // that the gradient at a kink is the one that PyTorch takes.
 
+#include "compiler/frontend/ops/activation.h"
+
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/shape_rules.h"
@@ -39,6 +41,8 @@ Value logarithmOfOnePlus(const Node &node, Value x) {
   return node.create<nn::AddOp>(node.create<nn::LogOp>(sum), node.create<nn::DivOp>(missing, sum));
 }
 
+} // namespace
+
 // max(x, 0) + log(1 + e^-|x|), the maximum as the mean of two, of which one has slope 1 at 0 and one has slope 0.
 Value softplus(const Node &node, Value x) {
   Value positive = node.create<nn::AddOp>(times(node, larger(node, x, 0), 0.5), times(node, node.create<nn::ReluOp>(x), 0.5));
@@ -46,16 +50,33 @@ Value softplus(const Node &node, Value x) {
   return node.create<nn::AddOp>(positive, logarithmOfOnePlus(node, exponential));
 }
 
-// max(x, 0) + alpha (e^(min(x, 0) / width) - 1)
 Value exponentialUnit(const Node &node, Value x, double alpha, double width) {
   Value exponential = node.create<nn::ExpOp>(times(node, smaller(node, x, 0), 1 / width));
   return node.create<nn::AddOp>(node.create<nn::ReluOp>(x), times(node, plus(node, exponential, -1), alpha));
 }
 
-// max(0, min(1, alpha x + beta))
 Value hardSigmoid(const Node &node, Value x, double alpha, double beta) {
-  return larger(node, smaller(node, plus(node, times(node, x, alpha), beta), 1), 0);
+  return clamp(node, plus(node, times(node, x, alpha), beta), 0, 1);
 }
+
+Value scaleAndShift(const Node &node, Value x, double alpha, double beta) {
+  Value scaled = times(node, x, alpha);
+  return beta == 0 ? scaled : plus(node, scaled, beta);
+}
+
+Value clamp(const Node &node, Value x, double low, double high) {
+  return larger(node, smaller(node, x, high), low);
+}
+
+Value softsign(const Node &node, Value x) {
+  return node.create<nn::DivOp>(x, plus(node, node.create<nn::AbsOp>(x), 1));
+}
+
+Value thresholdedRelu(const Node &node, Value x, double alpha) {
+  return select(node, isAbove(node, x, alpha), x, splatConstant(node, typeOf(x), 0));
+}
+
+namespace {
 
 void importCelu(Node &node) {
   double alpha = node.getFloat("alpha", 1);
@@ -139,8 +160,7 @@ void importSoftplus(Node &node) {
 }
 
 void importSoftsign(Node &node) {
-  Value x = node.input(0);
-  node.setResult(0, node.create<nn::DivOp>(x, plus(node, node.create<nn::AbsOp>(x), 1)).getResult());
+  node.setResult(0, softsign(node, node.input(0)));
 }
 
 // x * sigmoid(alpha * x)
@@ -161,9 +181,7 @@ void importSwish(Node &node) {
 }
 
 void importThresholdedRelu(Node &node) {
-  Value x = node.input(0);
-  Value above = isAbove(node, x, node.getFloat("alpha", 1));
-  node.setResult(0, node.create<nn::SelectOp>(x.getType(), above, x, splatConstant(node, typeOf(x), 0)).getResult());
+  node.setResult(0, thresholdedRelu(node, node.input(0), node.getFloat("alpha", 1)));
 }
 
 constexpr RegistryRow kActivationRows[] = {

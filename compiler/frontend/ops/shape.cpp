@@ -90,15 +90,6 @@ void importConcat(Node &node) {
   node.setResult(0, node.create<nn::ConcatOp>(parts, axis).getResult());
 }
 
-// The elements of a dim from the last one to the first. Splits of the other dims stay; kernels read the elements where they are.
-Value reverse(Node &node, Value value, int64_t dim) {
-  Type element = typeOf(value).getElementType();
-  int64_t size = shapeOf(value)[dim];
-  node.spend(size);
-  SmallVector<int64_t> places = llvm::to_vector(llvm::reverse(llvm::seq<int64_t>(0, size)));
-  return convertTo(node, node.create<nn::ResampleOp>(asNumbers(node, value), dim, /*terms=*/1, places, ArrayRef<double>()), element);
-}
-
 void importSlice(Node &node) {
   ArrayRef<int64_t> from = node.inputType(0).getShape();
   SliceBounds bounds = sliceBounds(node, from);
@@ -112,7 +103,7 @@ void importSlice(Node &node) {
     value = node.create<nn::SliceOp>(value, bounds.starts, bounds.limits, bounds.steps);
   }
   for (int64_t dim : bounds.reversed) {
-    value = reverse(node, value, dim);
+    value = reverseAlong(node, value, dim);
   }
   node.setResult(0, value);
 }

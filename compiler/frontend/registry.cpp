@@ -15,17 +15,17 @@ namespace {
 llvm::StringMap<RegistryRow> &registry() {
   static llvm::StringMap<RegistryRow> map = [] {
     llvm::StringMap<RegistryRow> built;
-    for (auto rows : {activationRows,  attentionRows,     channelNormalizationRows,
-                      collectiveRows,  constantRows,      contractionRows,
-                      controlFlowRows, convolutionRows,   einsumRows,
-                      elementwiseRows, indexMaskRows,     indexingRows,
-                      knownBoxRows,    knownRows,         linearAttentionRows,
-                      lossRows,        normalizationRows, paddingRows,
-                      poolingRows,     quantizationRows,  randomRows,
-                      rankingRows,     reductionRows,     resizingRows,
-                      samplingRows,    scanRows,          scatteringRows,
-                      sequenceRows,    shapeRows,         spatialBlockRows,
-                      spectrumRows,    unpoolingRows}) {
+    for (auto rows : {activationRows,   attentionRows,     channelNormalizationRows,
+                      collectiveRows,   constantRows,      contractionRows,
+                      controlFlowRows,  convolutionRows,   einsumRows,
+                      elementwiseRows,  indexMaskRows,     indexingRows,
+                      knownBoxRows,     knownRows,         linearAttentionRows,
+                      lossRows,         normalizationRows, paddingRows,
+                      poolingRows,      quantizationRows,  randomRows,
+                      rankingRows,      recurrentRows,     reductionRows,
+                      resizingRows,     samplingRows,      scanRows,
+                      scatteringRows,   sequenceRows,      shapeRows,
+                      spatialBlockRows, spectrumRows,      unpoolingRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

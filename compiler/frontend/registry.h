@@ -64,6 +64,7 @@ llvm::ArrayRef<RegistryRow> poolingRows();
 llvm::ArrayRef<RegistryRow> quantizationRows();
 llvm::ArrayRef<RegistryRow> randomRows();
 llvm::ArrayRef<RegistryRow> rankingRows();
+llvm::ArrayRef<RegistryRow> recurrentRows();
 llvm::ArrayRef<RegistryRow> reductionRows();
 llvm::ArrayRef<RegistryRow> resizingRows();
 llvm::ArrayRef<RegistryRow> samplingRows();

@@ -22,6 +22,7 @@ ARROWS = {
     "compiler/frontend/inspection": ["compiler/file", "compiler/job", "dialects"],
     "compiler/frontend/ops": ["dialects"],
     "compiler/frontend/ops/index": ["dialects"],
+    "compiler/frontend/ops/recurrent": ["dialects"],
     "compiler/frontend/ops/windows": ["dialects"],
     "compiler/frontend/weights": ["compiler/file", "compiler/job", "dialects"],
     "compiler/job": ["compiler/file", "dialects/support"],

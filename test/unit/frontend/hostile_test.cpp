@@ -42,6 +42,7 @@ OnnxModel world() {
   model.initializer("boxes", TensorProto::FLOAT, {1, 2, 4}, {0, 0, 1, 1, 0, 0, 2, 2})
       .initializer("scores", TensorProto::FLOAT, {1, 1, 2}, {1, 2});
   model.input("heads", {1, 2, 2, 2}).input("table", {1, 2, 1}).input("kernel", {2, 1, 2}).input("theta", {1, 2, 3});
+  model.input("three gates", {1, 6, 2}).input("four gates", {1, 8, 2});
   model.input("regions", {2, 4}).initializer("quarter", TensorProto::FLOAT, {}, {0.25}).ints("grid", {1, 1, 2, 2});
   model.initializer("square", TensorProto::INT64, {2, 2}, {0, 1, 1, 0}).initializer("row", TensorProto::INT64, {2, 1}, {1, 0});
   model.initializer("bytes", TensorProto::INT8, {2, 2}, {1, 2, 3, 4});
@@ -95,6 +96,7 @@ Call callOf(const std::string &op) {
       {"Einsum", {{"x", "y"}, {{"equation", std::string("ij,jk->ik")}}}},
       {"Equal", {{"x", "y"}}},
       {"Expand", {{"x", "shape"}}},
+      {"GRU", {{"signal", "three gates", "three gates"}}},
       {"Gather", {{"x", "i"}}},
       {"GatherElements", {{"x", "square"}}},
       {"GatherND", {{"x", "i"}}},
@@ -110,6 +112,7 @@ Call callOf(const std::string &op) {
       {"HannWindow", {{"one"}}},
       {"InstanceNormalization", {{"signal", "v", "v"}}},
       {"LRN", {{"signal"}, {{"size", int64_t(3)}}}},
+      {"LSTM", {{"signal", "four gates", "four gates"}}},
       {"LayerNormalization", {{"x", "v"}}},
       {"Less", {{"x", "y"}}},
       {"LessOrEqual", {{"x", "y"}}},
@@ -133,6 +136,7 @@ Call callOf(const std::string &op) {
       {"Pad", {{"x", "pads"}}},
       {"Pow", {{"x", "y"}}},
       {"RMSNormalization", {{"x", "v"}}},
+      {"RNN", {{"signal", "signal", "signal"}, {{"direction", std::string("bidirectional")}}}},
       {"RandomNormal", {{}, {{"shape", std::vector<int64_t>{2, 2}}}}},
       {"RandomUniform", {{}, {{"shape", std::vector<int64_t>{2, 2}}}}},
       {"QuantizeLinear", {{"x", "quarter"}}},

@@ -36,6 +36,12 @@ bool isFlat(const onnx::NodeProto &node) {
   return row && row->isFlat;
 }
 
+// Whether an input is the first state of a recurrent layer, which has a row for each sample.
+bool isFirstState(const onnx::NodeProto &node, int input) {
+  return (input == 5 && (node.op_type() == "LSTM" || node.op_type() == "GRU" || node.op_type() == "RNN")) ||
+         (input == 6 && node.op_type() == "LSTM");
+}
+
 void collectReads(const onnx::GraphProto &graph, llvm::StringSet<> &names) {
   for (const onnx::NodeProto &node : graph.node()) {
     for (const std::string &input : node.input()) {
@@ -184,6 +190,11 @@ std::string BufferFinder::findReason(const onnx::TensorProto &initializer) const
   }
   if (isElementwise && numbers.isZeroOne()) {
     return "it is a mask: every number is 0 or 1, and it is no weight of a layer";
+  }
+  auto isState = [](const Use &use) { return isFirstState(*use.node, use.input); };
+  const bool isExpanded = !llvm::all_of(uses.find(name)->second, isState); // to the samples, as one that is learned
+  if (allAre(isState) && numbers.isUniform() && numbers[0] == 0 && (notes.isMadeByExporter(name) || !isExpanded)) {
+    return "it is a first state of zeros, of a recurrent layer";
   }
   if (initializer.dims_size() > 0 && isElementwise && notes.isMadeByExporter(name) && numbers.isUniform()) {
     return "the exporter computed it, and all its numbers are equal";

@@ -120,6 +120,26 @@ TEST_CASE("buffers: what only decides a comparison has no gradient", "[frontend]
   CHECK(importToTrain(bits.node("Add", {"y", "f"}, {"z"}).output("z")).notes.size() == 1);
 }
 
+// Dynamo's exporter writes the zeros that a module begins with, for a fixed batch; one state that is learned is expanded to the batch.
+TEST_CASE("buffers: first states of zeros are no parameters", "[frontend][buffers]") {
+  auto recurrent = [](const std::string &state, double value, bool isExpanded) {
+    OnnxModel model =
+        OnnxModel(18).input("x", {4, 2, 3}).initializer("w", TensorProto::FLOAT, {1, 3, 3}, {0.1, 0.7, -0.2, 0.3, 0.5, 0.9, 1, 2, 4});
+    model.initializer(state, TensorProto::FLOAT, {1, isExpanded ? 1 : 2, 3}, std::vector<double>(isExpanded ? 3 : 6, value));
+    if (isExpanded) {
+      model.ints("shape", {1, 2, 3}).node("Expand", {state, "shape"}, {"expanded"});
+    }
+    return model.node("RNN", {"x", "w", "w", "", "", isExpanded ? "expanded" : state}, {"y"}).output("y");
+  };
+  Said said = importToTrain(recurrent("state", 0, false));
+  CHECK(said.notes == std::vector<std::string>{"initializer \"state\" [1, 2, 3] of f32 is not trained: it is a first state of zeros, of a "
+                                               "recurrent layer"});
+  CHECK(isTrained(said, "w"));
+  CHECK(isTrained(importToTrain(recurrent("state", 0.5, false)), "state"));
+  CHECK(isTrained(importToTrain(recurrent("rnn.h0", 0, true)), "rnn.h0"));
+  CHECK(!isTrained(importToTrain(recurrent("onnx::Expand_12", 0, true)), "onnx::Expand_12"));
+}
+
 // The outputs of such a model decide nothing, but the loss is of a tensor before them.
 TEST_CASE("buffers: gradients begin at the loss", "[frontend][buffers]") {
   OnnxModel model = afterLayer("Add", "fc.bias", kOther).node("Floor", {"y"}, {"z"});

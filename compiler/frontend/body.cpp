@@ -7,6 +7,9 @@
 #include "compiler/frontend/import_error.h"
 #include "compiler/frontend/node.h"
 
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringSet.h"
+
 #include <google/protobuf/unknown_field_set.h>
 
 namespace ashlar::frontend {
@@ -300,6 +303,39 @@ std::vector<onnx::NodeProto> openGraph(const onnx::GraphProto &graph, llvm::Stri
     names.try_emplace(output.name(), output.name()); // one of the graph around it
   }
   return nodes;
+}
+
+std::vector<std::string> outerNames(const onnx::GraphProto &graph) {
+  llvm::StringSet<> known;
+  for (const onnx::ValueInfoProto &input : graph.input()) {
+    known.insert(input.name());
+  }
+  for (const onnx::TensorProto &initializer : graph.initializer()) {
+    known.insert(initializer.name());
+  }
+  for (const onnx::NodeProto &node : graph.node()) {
+    for (const std::string &output : node.output()) {
+      known.insert(output);
+    }
+  }
+  std::vector<std::string> names;
+  auto read = [&](const std::string &name) {
+    if (!name.empty() && known.insert(name).second) {
+      names.push_back(name);
+    }
+  };
+  for (const onnx::NodeProto &node : graph.node()) {
+    llvm::for_each(node.input(), read);
+    for (const onnx::AttributeProto &attribute : node.attribute()) {
+      if (attribute.has_g()) {
+        llvm::for_each(outerNames(attribute.g()), read);
+      }
+    }
+  }
+  for (const onnx::ValueInfoProto &output : graph.output()) {
+    read(output.name());
+  }
+  return names;
 }
 
 void inlineFunctions(onnx::ModelProto &model) {

@@ -39,6 +39,9 @@ onnx::NodeProto makeInt(const std::string &output, int64_t value, llvm::StringRe
 // with `path`. Throws where a name is defined twice.
 std::vector<onnx::NodeProto> openGraph(const onnx::GraphProto &graph, llvm::StringRef prefix, llvm::StringRef path, Names &names);
 
+// Returns the values that a subgraph reads from the graph around it, each once, in the order of their use.
+std::vector<std::string> outerNames(const onnx::GraphProto &graph);
+
 // Replaces every node that calls a function of the model by the function's nodes, in subgraphs too. Throws for functions that call
 // themselves and for models that would become too large.
 void inlineFunctions(onnx::ModelProto &model);

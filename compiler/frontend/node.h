@@ -20,6 +20,10 @@
 #include "llvm/ADT/SmallBitVector.h"
 #include "llvm/ADT/StringSet.h"
 
+#include <functional>
+#include <string>
+#include <vector>
+
 namespace ashlar::frontend {
 
 // The budget of computation at import of one model, in elements read and written: more than shape arithmetic ever needs, and less than a
@@ -48,6 +52,8 @@ struct ModelInfo {
   CountedDims &counted;
   llvm::StringSet<> stored; // names of constants of types that are only stored (isStored), and of their moved elements
   bool isByTorch = false;   // one of torch's exporters wrote the model
+  // Imports nodes of a body where the values' builder stands. Throws for one that is refused.
+  std::function<void(std::vector<onnx::NodeProto> nodes)> importBody = nullptr;
 };
 
 // Returns an element type as errors name it: "f32", "bool".
@@ -158,6 +164,16 @@ public:
 
   // Makes result `index`, a value, a constant.
   void replaceResult(size_t index, mlir::DenseElementsAttr constant) { values.replace(proto.output(index), constant); }
+
+  // The names of the graph, for a handler that imports a body in place: their meanings as for inputs, and new ones.
+  bool isDefined(llvm::StringRef name) const { return values.isDefined(name); }
+  bool isSequence(llvm::StringRef name) const { return values.getSequence(name) != nullptr; }
+  bool isConstant(llvm::StringRef name) const { return static_cast<bool>(values.getConstant(name)); }
+  mlir::Value valueOf(llvm::StringRef name) const { return values.getValue(name); }
+  void define(llvm::StringRef name, mlir::Value value) const { values.define(name, value); }
+
+  // Imports nodes of a body where the builder stands. Throws for one that is refused.
+  void importBody(std::vector<onnx::NodeProto> nodes) const { info.importBody(std::move(nodes)); }
 
   // Returns the count of each dim of a value (counted_dims.h), null for a dim of fixed size; nothing where all are. A handler that asks for
   // them has to handle them in its use of input sizes.

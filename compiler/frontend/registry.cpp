@@ -25,7 +25,8 @@ llvm::StringMap<RegistryRow> &registry() {
                       rankingRows,      recurrentRows,     reductionRows,
                       resizingRows,     samplingRows,      scanRows,
                       scatteringRows,   sequenceRows,      shapeRows,
-                      spatialBlockRows, spectrumRows,      unpoolingRows}) {
+                      spatialBlockRows, spectrumRows,      stepRows,
+                      unpoolingRows}) {
       for (const RegistryRow &row : rows()) {
         built.try_emplace(row.opType, row);
       }

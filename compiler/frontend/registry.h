@@ -74,6 +74,7 @@ llvm::ArrayRef<RegistryRow> sequenceRows();
 llvm::ArrayRef<RegistryRow> shapeRows();
 llvm::ArrayRef<RegistryRow> spatialBlockRows();
 llvm::ArrayRef<RegistryRow> spectrumRows();
+llvm::ArrayRef<RegistryRow> stepRows();
 llvm::ArrayRef<RegistryRow> unpoolingRows();
 
 // Returns the row of an op, null for one that is not supported. Ops of the default domain have their bare name, others the domain before

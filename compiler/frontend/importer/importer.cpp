@@ -86,9 +86,15 @@ std::string nothingTrained(ArrayRef<std::pair<std::string, size_t>> frozen) {
 
 Importer::Importer(StringRef path, const ImportOptions &options, MLIRContext *context)
     : path(path), options(options), context(context), builder(context), proto(readModelFile(path)), graph(*proto->mutable_graph()),
-      rules(options),
-      info{options,          rules, llvm::sys::path::parent_path(path).str(), findOpset(*proto), budget, counted, storedInitializers(graph),
-           isByTorch(*proto)} {}
+      rules(options), info{options,
+                           rules,
+                           llvm::sys::path::parent_path(path).str(),
+                           findOpset(*proto),
+                           budget,
+                           counted,
+                           storedInitializers(graph),
+                           isByTorch(*proto),
+                           [this](std::vector<onnx::NodeProto> nodes) { importBody(std::move(nodes)); }} {}
 
 // Takes the parameters that options.frozen names out of training. Running statistics may be among them: their handler has looked.
 void Importer::freezeParameters() {

@@ -38,7 +38,9 @@ private:
 
   // Nodes (nodes.cpp).
   void importNodes();
-  // Whether a node reads a result of a refused one.
+  // Imports nodes of a body, and what they stand for. Throws an ImportError for the first that is refused.
+  void importBody(std::vector<onnx::NodeProto> nodes);
+  // Whether a node, or a body of it, reads a result of a refused one.
   bool readsUnknown(const onnx::NodeProto &node) const;
   // Returns the type that the model declares for a value, if it is one of floats and all its sizes are known; else null.
   mlir::RankedTensorType declaredFloats(const onnx::ValueInfoProto &value) const;

@@ -86,8 +86,26 @@ void Importer::importNodes() {
   }
 }
 
+void Importer::importBody(std::vector<onnx::NodeProto> nodes) {
+  std::reverse(nodes.begin(), nodes.end());
+  while (!nodes.empty()) {
+    onnx::NodeProto proto = std::move(nodes.back());
+    nodes.pop_back();
+    if (std::string fault = findUnsupported(ArrayRef(proto), info.opset); !fault.empty()) {
+      throw ImportError(fault);
+    }
+    Node node(proto, nodePath(proto, 0), info, *values);
+    followStored(proto, node, info.stored);
+    std::vector<onnx::NodeProto> stoodFor = importNode(node);
+    std::move(stoodFor.rbegin(), stoodFor.rend(), std::back_inserter(nodes));
+  }
+}
+
 bool Importer::readsUnknown(const onnx::NodeProto &node) const {
-  return llvm::any_of(node.input(), [&](const std::string &input) { return unknown.contains(input); });
+  auto isUnknown = [&](const std::string &name) { return unknown.contains(name); };
+  return llvm::any_of(node.input(), isUnknown) || (!unknown.empty() && llvm::any_of(node.attribute(), [&](const auto &attribute) {
+           return attribute.has_g() && llvm::any_of(outerNames(attribute.g()), isUnknown);
+         }));
 }
 
 RankedTensorType Importer::declaredFloats(const onnx::ValueInfoProto &value) const {

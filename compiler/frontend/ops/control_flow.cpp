@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// If and Loop whose conditions are known: the body that is run stands in their place.
+// If and Loop whose conditions are known: the body that is run stands in their place. Where only a run finds the condition of an If, both
+// branches stand there, and their results are selected.
 
 #include "compiler/frontend/body.h"
+#include "compiler/frontend/emit.h"
 #include "compiler/frontend/registry.h"
 
 using namespace mlir;
@@ -11,8 +13,8 @@ namespace ashlar::frontend {
 
 namespace {
 
-// What a Loop node says to the Loop node that is the rest of it, in attributes of our own.
-constexpr llvm::StringLiteral kIteration = "ashlar.iteration", kScans = "ashlar.scans";
+// What a Loop node says to the Loop node that is the rest of it, and an If to the one that selects, in attributes of our own.
+constexpr llvm::StringLiteral kIteration = "ashlar.iteration", kScans = "ashlar.scans", kSelects = "ashlar.selects";
 
 bool knownCondition(const Node &node, size_t index) {
   DenseElementsAttr condition = node.constantInput(index);
@@ -23,12 +25,83 @@ bool knownCondition(const Node &node, size_t index) {
   return condition.getSplatValue<bool>();
 }
 
-std::vector<onnx::NodeProto> expandIf(Node &node) {
-  onnx::GraphProto *onTrue = node.getGraph("then_branch"), *onFalse = node.getGraph("else_branch");
-  onnx::GraphProto *branch = knownCondition(node, 0) ? onTrue : onFalse;
+void checkBranch(const Node &node, const onnx::GraphProto *branch) {
   if (!branch || branch->output_size() != static_cast<int>(node.numResults())) {
     node.fail("its branch has " + Twine(branch ? branch->output_size() : 0) + " outputs but the node has " + Twine(node.numResults()));
   }
+}
+
+// Whether a node is a BatchNormalization, or has one in a body.
+bool learnsStatistics(const onnx::NodeProto &node) {
+  return node.op_type() == "BatchNormalization" || llvm::any_of(node.attribute(), [](const onnx::AttributeProto &attribute) {
+           return attribute.has_g() && llvm::any_of(attribute.g().node(), learnsStatistics);
+         });
+}
+
+// Both branches, and an If that selects between their results: their types are known when it is imported.
+std::vector<onnx::NodeProto> computeBoth(Node &node, const onnx::GraphProto *onTrue, const onnx::GraphProto *onFalse) {
+  RankedTensorType condition = node.inputType(0);
+  if (!condition.getElementType().isInteger(1) || condition.getNumElements() != 1) {
+    node.fail("its condition is " + describeTensor(condition) + ", not one bool");
+  }
+  std::vector<onnx::NodeProto> nodes;
+  std::vector<std::string> inputs = {node.inputName(0).str()}, results;
+  for (auto [branch, name] : {std::pair(onTrue, "then"), std::pair(onFalse, "else")}) {
+    checkBranch(node, branch);
+    Names names;
+    std::vector<onnx::NodeProto> opened = openGraph(*branch, (node.uniqueName() + "/" + name).str(), node.getPath(), names);
+    if (node.getInfo().options.training && llvm::any_of(opened, learnsStatistics)) {
+      node.fail("its condition is only known at run time, so that both branches are computed, but a BatchNormalization of its " +
+                Twine(name) + "_branch would learn its running statistics in either case; move it out");
+    }
+    std::move(opened.begin(), opened.end(), std::back_inserter(nodes));
+    for (const onnx::ValueInfoProto &output : branch->output()) {
+      inputs.push_back(names[output.name()]);
+    }
+  }
+  for (size_t i = 0; i < node.numResults(); ++i) {
+    results.push_back(node.hasResult(i) ? node.resultName(i).str() : "");
+  }
+  node.spend(static_cast<int64_t>(nodes.size()));
+  setInt(nodes.emplace_back(makeNode("If", inputs, results, node.getPath())), kSelects, 1);
+  return nodes;
+}
+
+// Inputs are the condition, the results of one branch, and those of the other one.
+std::vector<onnx::NodeProto> selectResults(Node &node) {
+  node.getInt(kSelects, 1);
+  for (size_t i = 0; i < node.numResults(); ++i) {
+    const size_t other = i + 1 + node.numResults();
+    node.hasInput(i + 1); // one that nobody may read, too
+    if (!node.hasInput(other) || !node.hasResult(i)) {
+      continue;
+    }
+    const std::string what = "result " + std::to_string(i) + " of an If whose condition is only known at run time";
+    if (node.isSequence(node.inputName(i + 1)) || node.isSequence(node.inputName(other))) {
+      node.fail(what + " is a sequence, which is not supported; return its tensors");
+    }
+    RankedTensorType onTrue = node.inputType(i + 1), onFalse = node.inputType(other);
+    if (onTrue != onFalse) {
+      node.fail(what + " is " + describeTensor(onTrue) + " in then_branch but " + describeTensor(onFalse) +
+                " in else_branch; give both the same type and shape, or the condition in the job: inputs { name: \"x\" value: 1 }");
+    }
+    Value condition = broadcastTo(node, reshape(node, node.input(0), {}), onTrue.getShape());
+    node.setResult(i, select(node, condition, node.input(i + 1), node.input(other)));
+  }
+  node.followCounts();
+  return {};
+}
+
+std::vector<onnx::NodeProto> expandIf(Node &node) {
+  if (node.hasAttribute(kSelects)) {
+    return selectResults(node);
+  }
+  onnx::GraphProto *onTrue = node.getGraph("then_branch"), *onFalse = node.getGraph("else_branch");
+  if (!node.constantInput(0)) {
+    return computeBoth(node, onTrue, onFalse);
+  }
+  onnx::GraphProto *branch = knownCondition(node, 0) ? onTrue : onFalse;
+  checkBranch(node, branch);
   Names names;
   std::vector<onnx::NodeProto> nodes = openGraph(*branch, node.uniqueName(), node.getPath(), names);
   node.spend(static_cast<int64_t>(nodes.size()));

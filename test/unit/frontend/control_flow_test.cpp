@@ -2,6 +2,7 @@
 //
 // If, Loop and functions: what stands in their places.
 
+#include "test/unit/frontend/onnx_gradient.h"
 #include "test/unit/frontend/onnx_model.h"
 
 #include <catch2/catch.hpp>
@@ -50,13 +51,72 @@ TEST_CASE("onnx If of a known condition is its branch", "[frontend]") {
   CHECK_THAT(text, !contains("nn.variable")); // what a branch holds is a constant
   OnnxModel other = model(scalar("c", TensorProto::BOOL, "int32_data: 0") + kIf);
   CHECK(holds(evaluate(other, {f32({2}, {-1, 2})})[0], {2}, {-1, 2}));
-  const std::string open = R"(input { name: "c" type { tensor_type { elem_type: 9 shape {} } } } )";
-  CHECK_THAT(importError(model(open + kIf)),
-             contains("node \"choice\" (If, opset 17): its condition has to be a bool known at compile time"));
   std::string unknown = kIf;
   unknown.replace(unknown.find("Relu"), 4, "Nope");
   CHECK_THAT(importError(model(scalar("c", TensorProto::BOOL, "int32_data: 1") + unknown)),
              contains("1 op is not supported: Nope (node \"choice/inner\""));
+}
+
+TEST_CASE("onnx If of a condition that only a run finds selects", "[frontend]") {
+  auto condition = [](int type, const std::string &shape = "") {
+    return "input { name: \"c\" type { tensor_type { elem_type: " + std::to_string(type) + " shape { " + shape + " } } } } ";
+  };
+  OnnxModel either = model(condition(TensorProto::BOOL) + kIf);
+  CHECK(holds(evaluate(either, {boolean({}, {1}), f32({2}, {-1, 2})})[0], {2}, {10, 22}));
+  CHECK(holds(evaluate(either, {boolean({}, {0}), f32({2}, {-1, 2})})[0], {2}, {-1, 2}));
+  CHECK_THAT(print(*import(either)), contains("nn.select"));
+  OnnxModel list = model(condition(TensorProto::BOOL, "dim { dim_value: 1 }") + kIf);
+  CHECK(holds(evaluate(list, {boolean({1}, {0}), f32({2}, {-1, 2})})[0], {2}, {-1, 2}));
+  CHECK_THAT(importError(model(condition(TensorProto::BOOL, "dim { dim_value: 2 }") + kIf)),
+             contains("node \"choice\" (If, opset 17): its condition is [2] of bool, not one bool"));
+  CHECK_THAT(importError(model(condition(TensorProto::FLOAT) + kIf)), contains("its condition is [] of f32, not one bool"));
+  auto withElse = [&](const std::string &nodes, const std::string &output) {
+    std::string graph = kIf;
+    const size_t at = graph.find("output { name: \"x\" }");
+    return model(condition(TensorProto::BOOL) + graph.replace(at, 20, nodes + " output { name: \"" + output + "\" }"));
+  };
+  CHECK_THAT(
+      importError(withElse("node { op_type: \"ReduceSum\" input: \"x\" output: \"e\" }", "e")),
+      contains("(If, opset 17): result 0 of an If whose condition is only known at run time is [2] of f32 in then_branch but [1] of f32 "
+               "in else_branch; give both the same type and shape"));
+  CHECK_THAT(importError(withElse("node { op_type: \"Shape\" input: \"x\" output: \"e\" }", "e")),
+             contains("[2] of f32 in then_branch but [1] of i64 in else_branch"));
+  CHECK_THAT(importError(withElse("node { op_type: \"SequenceConstruct\" input: \"x\" output: \"e\" }", "e")),
+             contains("is only known at run time is a sequence, which is not supported"));
+}
+
+// Both branches are computed, so the gradient is that of the branch that is selected.
+TEST_CASE("gradient of an onnx If", "[frontend]") {
+  OnnxModel square = model(R"(node { op_type: "ReduceSum" input: "x" output: "sum" attribute { name: "keepdims" type: INT i: 0 } }
+    node { op_type: "Greater" input: "sum" input: "zero" output: "c" }
+    node { op_type: "If" input: "c" output: "y"
+      attribute { name: "then_branch" type: GRAPH g { name: "t" node { op_type: "Mul" input: "x" input: "x" output: "a" } output { name: "a" } } }
+      attribute { name: "else_branch" type: GRAPH g { name: "e" node { op_type: "Neg" input: "x" output: "b" } output { name: "b" } } } } )" +
+                           scalar("zero", TensorProto::FLOAT, "float_data: 0"));
+  CHECK(holds(gradientOf(square, {f32({2}, {3, -1})}, f32({2}, {1, 10})), {2}, {6, -20}));
+  CHECK(holds(gradientOf(square, {f32({2}, {-3, 1})}, f32({2}, {1, 10})), {2}, {-1, -10}));
+}
+
+// A branch that is not taken would change the statistics.
+TEST_CASE("onnx If of a condition that only a run finds refuses to train statistics", "[frontend]") {
+  OnnxModel norm = parseModel(R"(ir_version: 8 opset_import { version: 17 } graph { name: "g"
+    input { name: "x" type { tensor_type { elem_type: 1 shape { dim { dim_value: 4 } dim { dim_value: 2 } } } } }
+    input { name: "c" type { tensor_type { elem_type: 9 shape {} } } }
+    initializer { name: "s" data_type: 1 dims: 2 float_data: 1 float_data: 2 }
+    initializer { name: "m" data_type: 1 dims: 2 float_data: 0 float_data: 1 }
+    initializer { name: "v" data_type: 1 dims: 2 float_data: 1 float_data: 2 }
+    node { op_type: "If" name: "choice" input: "c" output: "y"
+      attribute { name: "then_branch" type: GRAPH g { name: "t"
+        node { op_type: "BatchNormalization" name: "norm" input: "x" input: "s" input: "s" input: "m" input: "v" output: "n" }
+        output { name: "n" } } }
+      attribute { name: "else_branch" type: GRAPH g { name: "e" output { name: "x" } } } }
+    output { name: "y" } })");
+  ashlar::frontend::ImportOptions options;
+  CHECK_THAT(importError(norm, options), contains("no error"));
+  options.training = true;
+  CHECK_THAT(importError(norm, options),
+             contains("(If, opset 17): its condition is only known at run time, so that both branches are computed, but a "
+                      "BatchNormalization of its then_branch would learn"));
 }
 
 TEST_CASE("onnx Loop of known trips is unrolled", "[frontend]") {

@@ -259,6 +259,9 @@ public:
     add("QuantizeLinear", {scaled, number(1), reshape(node.inputName(zeroIndex).str(), {})}, node.resultName(0).str());
   }
 
+  // Adds a node of several results.
+  void addNode(onnx::NodeProto made) { nodes.push_back(std::move(made)); }
+
   std::vector<onnx::NodeProto> take() { return std::move(nodes); }
   onnx::NodeProto &last() { return nodes.back(); }
 
@@ -395,8 +398,58 @@ std::vector<onnx::NodeProto> expandDynamicQuantizeLinear(Node &node) {
   return made.take();
 }
 
-constexpr RegistryRow row(llvm::StringLiteral opType, Expander expand) {
-  return {opType, nullptr, Accepts::Any, /*knownFloats=*/0, /*draws=*/false, expand};
+// The weights of an LSTM, input `index` of (directions, size, 4 * hidden), as floats of (directions, 4 * hidden, size). Scale and zero
+// point, the inputs `scaleIndex` and behind it, are one number or one for each direction, or one for each column of each direction.
+std::string dequantize(Node &node, Composition &made, size_t index, size_t scaleIndex) {
+  checkBytes(node, {index});
+  RankedTensorType weights = node.inputType(index), scale = node.inputType(scaleIndex);
+  if (weights.getRank() != 3) {
+    node.fail("input " + Twine(index) + " is " + describeTensor(weights) + ", not (directions, size, 4 * hidden size)");
+  }
+  const int64_t directions = weights.getDimSize(0), columns = weights.getDimSize(2), count = scale.getNumElements();
+  const bool isOfColumns = scale.getRank() == 2 && count == directions * columns;
+  if (count != 1 && !isOfColumns && scale.getShape() != ArrayRef(directions)) {
+    node.fail("scale of " + describeTensor(scale) + " is neither one number nor one for each of " + Twine(directions) +
+              " directions or of " + Twine(columns) + " columns of " + describeTensor(weights));
+  }
+  const std::vector<int64_t> shape = {count == 1 ? 1 : directions, 1, isOfColumns ? columns : 1};
+  constexpr auto kFloat = onnx::TensorProto::FLOAT;
+  std::string number = made.cast(node.inputName(index).str(), kFloat);
+  if (node.hasInput(scaleIndex + 1)) {
+    RankedTensorType zero = node.inputType(scaleIndex + 1);
+    if (zero != scale.clone(weights.getElementType())) {
+      node.fail("the zero point is " + describeTensor(zero) + " but the scale " + describeTensor(scale) + " and the weights " +
+                describeTensor(weights));
+    }
+    number = made.add("Sub", {number, made.reshape(made.cast(node.inputName(scaleIndex + 1).str(), kFloat), shape)});
+  }
+  std::string product = made.add("Mul", {number, made.reshape(node.inputName(scaleIndex).str(), shape)});
+  std::string transposed = made.add("Transpose", {product});
+  setInts(made.last(), "perm", {0, 2, 1});
+  return transposed;
+}
+
+// com.microsoft's, whose weights are bytes. The runtime that has it quantizes the input and the state of each step, too; here they stay
+// floats.
+std::vector<onnx::NodeProto> expandDynamicQuantizeLstm(Node &node) {
+  constexpr size_t kWScale = 8, kRScale = 10, kOfLstm = 8; // inputs of an LSTM come first
+  Composition made(node);
+  node.inputType(0); // a tensor
+  std::vector<std::string> inputs = {node.inputName(0).str(), dequantize(node, made, 1, kWScale), dequantize(node, made, 2, kRScale)};
+  for (size_t i = inputs.size(); i < kOfLstm; ++i) {
+    inputs.push_back(node.hasInput(i) ? node.inputName(i).str() : "");
+  }
+  std::vector<std::string> results;
+  for (size_t i = 0; i < node.numResults(); ++i) {
+    results.push_back(node.resultName(i).str());
+  }
+  made.addNode(makeNode("LSTM", inputs, results, node.getPath()));
+  node.copyAttributes(made.last());
+  return made.take();
+}
+
+constexpr RegistryRow row(llvm::StringLiteral opType, Expander expand, unsigned knownFloats = 0) {
+  return {opType, nullptr, Accepts::Any, knownFloats, /*draws=*/false, expand};
 }
 
 constexpr RegistryRow kQuantizationRows[] = {
@@ -407,6 +460,7 @@ constexpr RegistryRow kQuantizationRows[] = {
     row("QLinearConv", expandQLinearConv),
     row("QLinearMatMul", expandQLinearMatMul),
     {"QuantizeLinear", importQuantizeLinear, Accepts::Numbers},
+    row("com.microsoft.DynamicQuantizeLSTM", expandDynamicQuantizeLstm, /*knownFloats=*/1 << 8 | 1 << 10),
 };
 
 } // namespace

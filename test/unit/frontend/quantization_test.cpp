@@ -188,6 +188,52 @@ TEST_CASE("onnx DynamicQuantizeLinear", "[frontend][quantization]") {
   check({2}, {0, 0}, {0, 0}, 0.003921568859368563, 0);
 }
 
+// The same as an LSTM of the weights that the bytes stand for; scales of all numbers, of directions, of columns.
+TEST_CASE("com.microsoft DynamicQuantizeLSTM is an LSTM of floats", "[frontend][quantization]") {
+  const std::vector<double> bytes = {12, 3, 250, 7, 100, 128, 60, 33}, zeros = {100, 90, 1, 20, 100, 120, 50, 30};
+  const std::vector<double> scales = {0.01, 0.02, 0.0625, 0.03, 0.005, 0.01, 0.04, 0.02}, x = {0.5, -1, 2, 0.25, 1, -0.75};
+  auto compare = [&](int64_t directions, std::vector<int64_t> shape, bool hasZeros) { // of scales
+    const int64_t columns = 4, count = llvm::product_of(shape);
+    OnnxModel quantized = OnnxModel(17).input("x", {3, 2, 1}), plain = OnnxModel(17).input("x", {3, 2, 1});
+    std::vector<double> weights; // (directions, columns, 1)
+    for (int64_t i = 0; i < directions * columns; ++i) {
+      const int64_t at = count == 1 ? 0 : count == directions ? i / columns : i;
+      weights.push_back((bytes[i] - (hasZeros ? zeros[at] : 0)) * scales[at]);
+    }
+    auto list = [&](std::vector<double> from, int64_t size) {
+      from.resize(static_cast<size_t>(size));
+      return from;
+    };
+    for (const std::string name : {"w", "r"}) {
+      quantized.initializer(name, kByte, {directions, 1, columns}, list(bytes, directions * columns));
+      quantized.initializer(name + "s", kFloat, shape, list(scales, count)).initializer(name + "z", kByte, shape, list(zeros, count));
+      plain.initializer(name, kFloat, {directions, columns, 1}, weights);
+    }
+    const std::vector<Attribute> attributes = {{"direction", std::string(directions == 2 ? "bidirectional" : "forward")}};
+    std::vector<std::string> inputs = {"x", "w", "r", "", "", "", "", "", "ws", hasZeros ? "wz" : "", "rs", hasZeros ? "rz" : ""};
+    quantized.node("com.microsoft.DynamicQuantizeLSTM", inputs, {"y", "h", "c"}, attributes).output("y").output("c");
+    plain.node("LSTM", {"x", "w", "r"}, {"y", "h", "c"}, attributes).output("y").output("c");
+    for (size_t result : {0, 1}) {
+      auto expected = evaluate(plain, {f32({3, 2, 1}, x)})[result];
+      std::vector<double> numbers;
+      for (int64_t i = 0; i < expected.getNumElements(); ++i) {
+        numbers.push_back(expected.getNumber(i));
+      }
+      CHECK(holds(evaluate(quantized, {f32({3, 2, 1}, x)})[result], expected.getShape().vec(), numbers));
+    }
+    return print(*import(quantized));
+  };
+  CHECK_THAT(compare(1, {1}, true), !contains("nn.variable")); // the scales are set
+  compare(1, {1}, false);
+  compare(2, {2}, true);
+  compare(1, {1, 4}, true);
+  compare(2, {2, 4}, false);
+  OnnxModel wrong =
+      OnnxModel(17).input("x", {3, 2, 1}).initializer("w", kByte, {1, 1, 4}, {1, 2, 3, 4}).initializer("s", kFloat, {3}, {1, 2, 3});
+  wrong.node("com.microsoft.DynamicQuantizeLSTM", {"x", "w", "w", "", "", "", "", "", "s", "", "s"}, {"y"}).output("y");
+  CHECK_THAT(importError(wrong), contains("scale of [3] of f32 is neither one number nor one for each of 1 directions or of 4 columns"));
+}
+
 TEST_CASE("onnx MatMulInteger", "[frontend][quantization]") {
   const Operand a{kByte, {4, 3}, {11, 7, 3, 10, 6, 2, 9, 5, 1, 8, 4, 0}}, b{kByte, {3, 2}, {1, 4, 2, 5, 3, 6}};
   CHECK(holds(run("MatMulInteger", {a, b, {kByte, {1}, {12}}, {kByte, {1}, {0}}}, {}, 10)[0], {4, 2},

@@ -34,9 +34,21 @@ def tensor(name, dims, data_type, data):
     return b"".join(integer(1, d) for d in dims) + integer(2, data_type) + bytes_of(8, name) + bytes_of(9, data)
 
 
-# Attributes of a node, by the type of the value: int, float, str, a list of either, or bytes, a tensor.
+# The body of a node: nodes, and names of inputs and outputs.
+class Body(bytes):
+    pass
+
+
+def body(name, nodes, inputs, outputs):
+    return Body(b"".join(nodes) + bytes_of(2, name) + b"".join(bytes_of(11, bytes_of(1, i)) for i in inputs) +
+                b"".join(bytes_of(12, bytes_of(1, o)) for o in outputs))
+
+
+# Attributes of a node, by the type of the value: int, float, str, a list of either, a body, or bytes, a tensor.
 def attribute(name, value):
-    if isinstance(value, int):
+    if isinstance(value, Body):
+        fields = bytes_of(6, value) + integer(20, 5)
+    elif isinstance(value, int):
         fields = integer(3, value) + integer(20, 2)
     elif isinstance(value, float):
         fields = varint(2 << 3 | 5) + struct.pack("<f", value) + integer(20, 1)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# A Scan, an LSTM in both directions and a GRU: all their parameters learn, and training does not depend on the number of ranks. Samples
+# stay split through all steps: ranks only send gradients.
+
+. "$(dirname "$0")/common.sh"
+
+python3 "$(dirname "$0")/recurrent_model.py" recurrent.onnx
+"$tools/ashlarc" recurrent.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o 1 2> warnings.txt
+! grep "is not trained" warnings.txt || fail "a parameter is not trained"
+./1 --plan > plan.txt
+grep -q '^parameters   9 tensors' plan.txt || fail "other parameters than those of the model: $(grep ^parameters plan.txt)"
+./1 --steps 200 --log-every 50 --threads 1 > 1.log
+"$tools/ashlarc" recurrent.onnx --job "$jobs/mlp.txtpb" --mesh dp=2 -o 2
+mpirun -n 2 ./2 --steps 200 --log-every 50 --threads 1 > 2.log
+expect_close 1.log 2.log 1e-4
+losses 1.log | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.8 * first) }' || fail "the loss does not fall: $(losses 1.log)"
+
+"$tools/ashlarc" recurrent.onnx --job "$jobs/mlp.txtpb" --mesh dp=2 --emit dist -o 2.mlir
+! grep 'dist.all_gather\|dist.all_to_all\|dist.permute' 2.mlir || fail "states or inputs of steps are sent"

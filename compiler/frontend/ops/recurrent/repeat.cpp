@@ -41,17 +41,21 @@ SmallVector<Value> splitRows(const Node &node, Value value) {
   return parts;
 }
 
-// Pays for a body of the ops behind `last`, all of a block's where it is null, that runs `count` times.
-void payForSteps(const Node &node, int64_t count, Block &block, Operation *last) {
-  auto begin = last ? std::next(Block::iterator(last)) : block.begin();
-  node.spend(std::min(count, ImportBudget::kElements) * kStepsOfOp * std::distance(begin, block.end()));
+// Pays for so many steps of `ops` ops each; fails where a program cannot have them one after the other.
+void payForSteps(const Node &node, int64_t count, int64_t ops) {
+  constexpr int64_t kMost = ImportBudget::kElements / kStepsOfOp;
+  if (count > kMost || !node.getInfo().budget.spend(count * ops * kStepsOfOp)) {
+    node.fail("has " + Twine(count) + " steps of at least " + Twine(ops) + " ops, but all steps of a model have at most " + Twine(kMost) +
+              ", since they stand one after the other; cut its sequences in pieces");
+  }
 }
 
 } // namespace
 
 StepResults repeat(const Node &node, int64_t count, bool reversed, ArrayRef<Value> carried, ArrayRef<Value> sliced,
                    ArrayRef<Value> captured, function_ref<StepResults(const StepValues &)> body) {
-  node.spend(std::min(count, ImportBudget::kElements) * kStepsOfOp);
+  constexpr int64_t kOpsOfRow = 3; // two halves and a reshape
+  payForSteps(node, count, 1 + kOpsOfRow * static_cast<int64_t>(sliced.size()));
   SmallVector<SmallVector<Value>> rows; // of each sliced tensor
   for (Value value : sliced) {
     assert(shapeOf(value)[0] == count && "a sliced tensor has a row for each step");
@@ -70,7 +74,7 @@ StepResults repeat(const Node &node, int64_t count, bool reversed, ArrayRef<Valu
     StepResults next = body({results.carried, current, captured});
     assert(llvm::equal(TypeRange(ValueRange(next.carried)), TypeRange(ValueRange(carried))) && "carried values keep their types");
     if (step == 0) {
-      payForSteps(node, count, block, last);
+      payForSteps(node, count, std::distance(last ? std::next(Block::iterator(last)) : block.begin(), block.end()));
       stacked.resize(next.stacked.size());
     }
     if (count > 0) {

@@ -4,7 +4,7 @@
 
     exports.py [--build BUILD] [--torch-python PYTHON] [--size small|full] [--only NAME,...] [--exporters script,dynamo] [--modes eval,train] [--keep FOLDER]
 
-GPT-2, BERT, LLaMA (transformers), ViT, Swin, ConvNeXt (torchvision) and MLP-Mixer with random weights and without dropout, each by both exporters of torch, exported
+GPT-2, BERT, LLaMA (transformers), ViT, Swin, ConvNeXt (torchvision), MLP-Mixer, and taggers of two layers of LSTM, GRU in both directions, and RNN, with random weights and without dropout, each by both exporters of torch, exported
 for inference and for training. Each is compiled as a forward program, whose output is compared with torch's, and with a job, for three steps of SGD, of which losses
 and weights are compared. Full: GPT-2 124M, BERT-base, a LLaMA of 102M, ViT-B/16, Mixer-B/16. Prints a line for each export: seconds that compiling with the job takes on one core, and how far apart numbers are. What torch itself cannot export is said and
 left out. Fails where anything that torch exports is refused or differs by more than 1e-4. Exit status 77 where PYTHON cannot import what it takes.
@@ -28,7 +28,8 @@ TOLERANCE = 1e-4          # of outputs, losses and weights, as a share of the la
 UPDATE_TOLERANCE = 1e-2   # of what three steps changed, which is a small part of a weight
 STEPS, BATCH = 3, 2
 LEARNING_RATE = 0.01
-NAMES = ("gpt2", "bert", "llama", "vit", "swin", "convnext", "mixer")
+RECURRENT = ("lstm", "gru", "rnn")
+NAMES = ("gpt2", "bert", "llama", "vit", "swin", "convnext", "mixer", *RECURRENT)
 FULL = ("gpt2", "bert", "llama", "vit", "mixer")
 
 
@@ -80,15 +81,35 @@ def build_mixer(small):
     return Mixer(), torch.randn(STEPS * BATCH, 3, image, image)
 
 
+def build_tagger(kind):
+    """Two recurrent layers over embeddings, and a class for each token; GRU reads in both directions."""
+    import torch
+    width, hidden, is_both = 24, 32, kind == "gru"
+
+    class Tagger(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embedding = torch.nn.Embedding(100, width)
+            self.layers = getattr(torch.nn, kind.upper())(width, hidden, num_layers=2, batch_first=True, bidirectional=is_both)
+            self.head = torch.nn.Linear(2 * hidden if is_both else hidden, 10)
+
+        def forward(self, tokens):
+            return self.head(self.layers(self.embedding(tokens))[0])
+
+    return Tagger()
+
+
 def build_model(name, size):
     """The model, without dropout, and inputs for all steps."""
     import torch
-    import torchvision.models
-    import transformers
     torch.manual_seed(1)
     small = size == "small"
     # None is 0, the padding, whose row of a table torch does not train; an exported model does not say so.
     tokens = torch.randint(1, 100, (STEPS * BATCH, 16 if small else 64))
+    if name in RECURRENT:
+        return build_tagger(name), tokens
+    import torchvision.models
+    import transformers
     sizes = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100} if small else {}
     if name == "gpt2":
         sizes = {"n_layer": 2, "n_embd": 64, "n_head": 4, "vocab_size": 100, "n_positions": 64} if small else {}
@@ -133,7 +154,7 @@ def peer(options):
     graph = onnx.load(file, load_external_data=True).graph
     initial = {name: parameter.detach().numpy().copy() for name, parameter in model.named_parameters()}
     known = {(value.shape, value.tobytes()): name for name, value in initial.items()}
-    weights, frozen = {}, []  # initializer -> parameter and whether it is transposed
+    weights, frozen, repeated = {}, [], set()  # initializer -> parameter and whether it is transposed
     for tensor in graph.initializer:
         if tensor.data_type != onnx.TensorProto.FLOAT or not tensor.dims:
             continue
@@ -143,13 +164,15 @@ def peer(options):
             weights[tensor.name] = [plain or turned, plain is None]
         else:
             frozen.append(tensor.name)
+            rows = value.reshape(-1, value.shape[-1])  # dynamo's optimizer computes the first step of an RNN from its zeros: the bias
+            repeated |= {known.get((rows[0].shape, rows[0].tobytes()))} if (rows == rows[0]).all() else set()
     lost = []  # parameters that the exporter made part of constants
     for name, parameter in model.named_parameters():
         if all(found != name for found, _ in weights.values()):
             parameter.requires_grad_(False)
             lost.append(name)
     found = [name for name, _ in weights.values()]
-    copied = sorted({name for name in found if found.count(name) > 1})  # shared weights that it made several of
+    copied = sorted({name for name in found if found.count(name) > 1} | (repeated - {None}))  # shared weights that it made several of
 
     def logits_of(batch):
         result = model(batch)
@@ -305,9 +328,11 @@ def main():
     if options.compare:
         return compare(pathlib.Path(options.compare))
     from torch_turns import skip_without
-    skip_without(options.torch_python, "numpy", "onnx", "torch", "torchvision", "transformers", "onnxscript")
+    names = options.only.split(",") if options.only else NAMES if options.size == "small" else FULL
+    others = [] if set(names) <= set(RECURRENT) else ["torchvision", "transformers"]
+    skip_without(options.torch_python, "numpy", "onnx", "torch", "onnxscript", *others)
     rows, faults = [], []
-    for name in options.only.split(",") if options.only else NAMES if options.size == "small" else FULL:
+    for name in names:
         for exporter in options.exporters.split(","):
             for mode in options.modes.split(","):
                 with tempfile.TemporaryDirectory() as temporary:

@@ -221,13 +221,4 @@ dist::HostsAttr hostsOf(mlir::MLIRContext *context, const Machine &machine, int6
                               analysis::costsOf(context, {machine.intraHost, machine.interHost}));
 }
 
-analysis::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to) {
-  for (int64_t device = 0; device < devices; ++device) {
-    if ((from * devices + device) / machine.ranksPerHost != (to * devices + device) / machine.ranksPerHost) {
-      return machine.interHost;
-    }
-  }
-  return machine.intraHost;
-}
-
 } // namespace ashlar::cost

@@ -25,11 +25,6 @@ Machine machineOf(const job::Job &job, exec::Target target = exec::Target::Cpu);
 // Returns the hosts of a mesh on the machine, of which each rank plays `devicesPerRank` devices.
 dist::HostsAttr hostsOf(mlir::MLIRContext *context, const Machine &machine, int64_t devicesPerRank);
 
-// Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same
-// place in the other stage: that between hosts when any two of these are on two hosts.
-//   stages of 2 ranks, 2 ranks a host  ->  between hosts;   4 ranks a host, stages 0 and 1  ->  within a host
-analysis::Link stageLink(const Machine &machine, int64_t devices, int64_t from, int64_t to);
-
 } // namespace ashlar::cost
 
 #endif // ASHLAR_COMPILER_COST_MACHINE_H

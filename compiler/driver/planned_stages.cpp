@@ -60,8 +60,8 @@ std::optional<report::PipelineFacts> describePipeline(ModuleOp planned, const pi
   SmallVector<exec::VariantOp> stages = tablesOf(planned);
   ArrayRef<int64_t> sizes = stages.front().getAxisSizes();
   const int64_t devices = std::accumulate(sizes.begin(), sizes.end(), int64_t(1), std::multiplies<>());
-  cost::Machine machine = cost::machineOf(job, variant.target);
-  auto linkOf = [&](int64_t from, int64_t to) { return cost::stageLink(machine, devices, from, to); };
+  dist::HostsAttr hosts = cost::hostsOf(planned.getContext(), cost::machineOf(job, variant.target), /*devicesPerRank=*/1);
+  auto linkOf = [&](int64_t from, int64_t to) { return analysis::stageLink(hosts, devices, from, to); };
   return report::makePipelineFacts(
       stages, {variant.pipeline->orderFile.empty() ? stage::stringifySchedule(variant.pipeline->schedule).str() : "an order of its own",
                variant.pipeline->microBatches, countMemory(planned, variant), linkOf});

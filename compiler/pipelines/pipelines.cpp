@@ -388,6 +388,10 @@ void addDistPasses(OpPassManager &model, const Variant &variant) {
     assign.stages = variant.pipeline->stages;
     assign.chunks = variant.pipeline->chunks;
     model.addPass(stage::createAssignStagesPass(assign)); // values between stages are kept, not rematerialized
+    stage::ShardMessagesPassOptions messages;
+    messages.stages = variant.pipeline->stages;
+    messages.chunks = variant.pipeline->chunks;
+    model.addPass(stage::createShardMessagesPass(messages));
   }
   partition::RecomputePassOptions recompute;
   recompute.moves = variant.recomputeMoves;

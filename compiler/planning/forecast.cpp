@@ -220,8 +220,7 @@ Forecast sumRuns(ArrayRef<StepProgram> programs) {
 }
 
 // The work of a stage for the clock; what goes to other stages is added to `bytesSent`.
-analysis::StageWork workOf(ModuleOp stage, std::vector<StepProgram> &programs, const cost::Machine &machine, int64_t devices,
-                           int64_t &bytesSent) {
+analysis::StageWork workOf(ModuleOp stage, std::vector<StepProgram> &programs, dist::HostsAttr hosts, int64_t devices, int64_t &bytesSent) {
   auto info = stage->getAttrOfType<dist::StageAttr>(dist::kStageAttr);
   analysis::StageWork work;
   work.slots = info.getSlots();
@@ -231,10 +230,9 @@ analysis::StageWork workOf(ModuleOp stage, std::vector<StepProgram> &programs, c
     analysis::TimedProgram timed{function.getSymName().str(), program.estimate.timePs()};
     for (unsigned i = 0; program.runs > 0 && i < function.getNumArguments(); ++i) {
       if (auto from = function.getArgAttrOfType<dist::PeerAttr>(i, dist::kFromAttr)) {
-        const analysis::Link link = cost::stageLink(machine, devices, from.getStage(), info.getIndex());
+        const analysis::Link link = analysis::stageLink(hosts, devices, from.getStage(), info.getIndex());
         const auto bytes = static_cast<int64_t>(byteSize(cast<RankedTensorType>(function.getArgumentTypes()[i])));
-        timed.receives.push_back(
-            {from.getStage(), from.getChannel(), analysis::collectiveTimePs(CollectiveKind::Permute, bytes, /*groupSize=*/2, link)});
+        timed.receives.push_back({from.getStage(), from.getChannel(), analysis::stageMessagePs(bytes, link)});
       }
     }
     for (unsigned i = 0; program.runs > 0 && i < function.getNumResults(); ++i) {
@@ -268,7 +266,7 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
   if (failed(passes.run(module))) {
     return failure();
   }
-  const cost::Machine machine = cost::machineOf(job, variant.target);
+  dist::HostsAttr hosts = cost::hostsOf(module.getContext(), cost::machineOf(job, variant.target), /*devicesPerRank=*/1);
   std::vector<analysis::StageWork> works;
   Forecast whole;
   const auto moves = module->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr);
@@ -278,7 +276,7 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
     lower::MemoryUse memory = MemoryCount(each, programs, variant).count();
     if (variant.pipeline) {
       dist::MeshOp mesh = dist::findMesh(each);
-      works.push_back(workOf(each, programs, machine, mesh ? mesh.getMesh().numDevices() : 1, part.bytesSent));
+      works.push_back(workOf(each, programs, hosts, mesh ? mesh.getMesh().numDevices() : 1, part.bytesSent));
     }
     memory = memory.bytes() < whole.memory.bytes() ? whole.memory : memory;
     whole = part.stepPs < whole.stepPs ? whole : part; // the busiest stage

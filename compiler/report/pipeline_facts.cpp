@@ -36,10 +36,6 @@ SmallVector<exec::TransferAttr> transfersOf(ArrayAttr list) {
   return list ? llvm::to_vector(list.getAsRange<exec::TransferAttr>()) : SmallVector<exec::TransferAttr>();
 }
 
-int64_t messagePs(int64_t bytes, const analysis::Link &link) {
-  return analysis::collectiveTimePs(CollectiveKind::Permute, bytes, /*groupSize=*/2, link);
-}
-
 // Lists the runs of a step, and the programs that it has.
 Tables readOrder(exec::VariantOp variant) {
   Tables tables;
@@ -71,7 +67,7 @@ Tables readStage(exec::VariantOp variant, const PipelineContext &context) {
     analysis::TimedProgram program{op.getSymName().str(), static_cast<int64_t>(op.getPredictedNs().value_or(0)) * kPsPerNs};
     for (exec::TransferAttr transfer : transfersOf(op.getReceivesAttr())) {
       analysis::Link link = context.linkOf(transfer.getStage(), variant.getStage());
-      program.receives.push_back({transfer.getStage(), transfer.getChannel(), messagePs(bytesOf(variant, transfer), link)});
+      program.receives.push_back({transfer.getStage(), transfer.getChannel(), analysis::stageMessagePs(bytesOf(variant, transfer), link)});
     }
     for (exec::TransferAttr transfer : transfersOf(op.getSendsAttr())) {
       program.sends.push_back({transfer.getStage(), transfer.getChannel()});
@@ -107,7 +103,8 @@ std::vector<CrossingFact> listCrossings(ArrayRef<exec::VariantOp> variants, Arra
       for (exec::TransferAttr transfer : transfersOf(program.getSendsAttr())) {
         const int64_t to = transfer.getStage(), bytes = bytesOf(variant, transfer);
         crossings.push_back({nameOf(tensorOf(variant, transfer)), from, to, program.getSymName().str(),
-                             receivers[{from, to, transfer.getChannel()}], bytes, messagePs(bytes, context.linkOf(from, to)), runs});
+                             receivers[{from, to, transfer.getChannel()}], bytes, analysis::stageMessagePs(bytes, context.linkOf(from, to)),
+                             runs});
       }
     }
   }

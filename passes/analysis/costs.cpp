@@ -158,6 +158,21 @@ SmallVector<Link> hostLinks(dist::HostsAttr hosts, ArrayRef<int64_t> axisSizes, 
   return links;
 }
 
+Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to) {
+  const SmallVector<Link> classes = readLinks(hosts.getLinks());
+  auto hostOf = [&](int64_t stage, int64_t device) { return (stage * devices + device) / hosts.getRanksPerHost(); };
+  for (int64_t device = 0; device < devices; ++device) {
+    if (hostOf(from, device) != hostOf(to, device)) {
+      return classes[1];
+    }
+  }
+  return classes[0];
+}
+
+int64_t stageMessagePs(int64_t bytes, const Link &link) {
+  return collectiveTimePs(CollectiveKind::Permute, bytes, /*groupSize=*/2, link);
+}
+
 Link groupLink(dist::MeshAttr mesh, ArrayRef<Link> links, ArrayRef<StringAttr> axes) {
   Link link = links[*mesh.findAxis(axes.front())];
   for (StringAttr axis : axes) {

@@ -85,6 +85,14 @@ MeshLinks linksOf(dist::MeshOp mesh);
 //   mesh 16 x 2, 8 ranks and 8 adapters a host        ->  {between hosts, 4 adapters for reductions; within a host}
 llvm::SmallVector<Link> hostLinks(dist::HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);
 
+// Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same
+// place in the other stage: that between hosts when any two of these are on two hosts.
+//   stages of 2 ranks, 2 ranks a host  ->  between hosts;   4 ranks a host, stages 0 and 1  ->  within a host
+Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to);
+
+// Returns the time of a message of so many bytes from a rank to the one of the same place in another stage.
+int64_t stageMessagePs(int64_t bytes, const Link &link);
+
 // Returns the attribute of links, one an axis; axisLinks reads it.
 dist::CostsAttr costsOf(mlir::MLIRContext *context, llvm::ArrayRef<Link> links);
 

@@ -5,12 +5,11 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
+#include "passes/analysis/varying_axes.h"
 #include "passes/partition/merge_equal_ops.h"
 #include "passes/partition/passes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "llvm/ADT/SmallPtrSet.h"
-#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -21,22 +20,16 @@ namespace ashlar::partition {
 
 namespace {
 
-using AxisSet = llvm::SmallPtrSet<StringAttr, 4>;
+using AxisSet = analysis::VaryingAxes::AxisSet;
 
-// Rewrites one function in program order. State: for each value the mesh axes along which devices may hold different elements of it.
+// Rewrites one function in program order.
 class FunctionSimplification {
 public:
-  FunctionSimplification(func::FuncOp function, const SymbolTable &symbols) : function(function), symbols(symbols) {}
+  FunctionSimplification(func::FuncOp function, const SymbolTable &symbols) : function(function), varying(function, symbols) {}
 
   void run() {
-    for (BlockArgument argument : function.getArguments()) {
-      varying[argument] = axesOf(function.getArgAttrOfType<dist::LayoutAttr>(argument.getArgNumber(), dist::kLayoutAttr));
-    }
     for (Operation &op : llvm::make_early_inc_range(function.front())) {
-      AxisSet axes = varyingAxes(&op);
-      for (Value result : op.getResults()) {
-        varying[result] = axes;
-      }
+      varying.visit(&op);
       if (auto slice = dyn_cast<dist::SliceOp>(op)) {
         simplifySlice(slice);
       } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
@@ -46,39 +39,6 @@ public:
   }
 
 private:
-  static AxisSet axesOf(dist::LayoutAttr attribute) {
-    AxisSet axes;
-    if (attribute) {
-      dist::Layout layout = attribute.getLayout();
-      for (const dist::AxisList &list : layout.dims) {
-        axes.insert(list.begin(), list.end());
-      }
-      axes.insert(layout.partial.begin(), layout.partial.end());
-    }
-    return axes;
-  }
-
-  // Returns the axes along which the results vary.
-  AxisSet varyingAxes(Operation *op) {
-    if (auto read = dyn_cast<nn::ReadOp>(op)) {
-      return axesOf(symbols.lookup<nn::VariableOp>(read.getVariable())->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr));
-    }
-    AxisSet axes;
-    for (Value operand : op->getOperands()) {
-      axes.insert(varying[operand].begin(), varying[operand].end());
-    }
-    if (auto own = isa<dist::DistDialect>(op->getDialect()) ? op->getAttrOfType<ArrayAttr>("axes") : ArrayAttr()) {
-      for (auto axis : own.getAsRange<StringAttr>()) {
-        if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::BroadcastOp>(op)) {
-          axes.erase(axis);
-        } else {
-          axes.insert(axis);
-        }
-      }
-    }
-    return axes;
-  }
-
   // Returns true for a collective that stays: the model places it, or it is one for several tensors.
   static bool isPlaced(Operation *op) { return op->hasAttr(dist::kExplicitAttr) || op->getNumOperands() > 1; }
 
@@ -99,7 +59,7 @@ private:
         gather.getAxes() != slice.getAxes()) {
       return;
     }
-    const AxisSet &axes = varying[slice.getInput()];
+    const AxisSet axes = varying.of(slice.getInput());
     if (llvm::none_of(gather.getAxes().getAsRange<StringAttr>(), [&](StringAttr axis) { return axes.contains(axis); })) {
       replace(gather, slice.getInput());
       eraseUnused(slice);
@@ -113,14 +73,13 @@ private:
 
   void eraseUnused(Operation *op) {
     if (op->use_empty()) {
-      varying.erase(op->getResult(0));
+      varying.forget(op->getResult(0));
       op->erase();
     }
   }
 
   func::FuncOp function;
-  const SymbolTable &symbols;
-  DenseMap<Value, AxisSet> varying;
+  analysis::VaryingAxes varying;
 };
 
 struct SimplifyCollectives : impl::SimplifyCollectivesPassBase<SimplifyCollectives> {

@@ -172,11 +172,28 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
   return success();
 }
 
+// Returns the slowest link between a virtual stage and the next; nothing where the hosts are not known.
+std::optional<analysis::Link> StageAssignment::slowestLink() const {
+  dist::MeshOp mesh = dist::findMesh(module);
+  std::optional<analysis::Link> slowest;
+  for (int64_t next = 1; mesh && mesh.getHostsAttr() && next < stages; ++next) {
+    const analysis::Link link =
+        analysis::stageLink(mesh.getHostsAttr(), mesh.getMesh().numDevices(), cut.stageOf(next - 1), cut.stageOf(next));
+    slowest = slowest ? slowest->worse(link) : link;
+  }
+  return slowest;
+}
+
 // Cuts the ops, none of which comes before its operands, where rules leave it open.
 LogicalResult StageAssignment::balance(ArrayRef<Operation *> ops, ArrayRef<std::optional<int64_t>> ruled) {
   analysis::DeviceRates rates = analysis::findDeviceRates(module);
   const int64_t count = ops.size();
   CutProblem problem{{}, std::vector<int64_t>(count, 0), std::vector<bool>(count, false), stages, {}, {}};
+  const std::optional<analysis::Link> link = slowestLink();
+  auto crossingPs = [&](Value value) {
+    const int64_t bytes = byteSize(cast<ShapedType>(value.getType()));
+    return link ? analysis::stageMessagePs(bytes, *link) : rates.timePs(0, 0, bytes);
+  };
   std::vector<int64_t> changes(count + 2, 0); // of crossing values, from one place to the next
   DenseMap<Operation *, int64_t> places;
   for (auto [place, op] : llvm::enumerate(ops)) {
@@ -192,9 +209,8 @@ LogicalResult StageAssignment::balance(ArrayRef<Operation *> ops, ArrayRef<std::
         auto found = places.find(user);
         last = found == places.end() ? last : std::max(last, found->second);
       }
-      int64_t time = rates.timePs(0, 0, byteSize(cast<ShapedType>(result.getType())));
-      changes[place + 1] += time;
-      changes[last + 1] -= time;
+      changes[place + 1] += crossingPs(result);
+      changes[last + 1] -= crossingPs(result);
     }
   }
   for (int64_t place = 1; place < count; ++place) {

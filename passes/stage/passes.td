@@ -29,6 +29,28 @@ def AssignStagesPass : Pass<"ashlar-assign-stages", "::mlir::ModuleOp"> {
   ];
 }
 
+def ShardMessagesPass : Pass<"ashlar-shard-messages", "::mlir::ModuleOp"> {
+  let summary = "Sends shards of a value to another stage where all devices of a group hold the value.";
+  let description = [{
+    A value that devices of a group hold alike would go to the next stage once from each of them. Where that takes longer, by the links of the
+    machine, than a shard from each and a gather in the other stage, it is sliced at its maker's stage and gathered before its first user.
+
+        %h = dist.all_reduce sum %y over ["tp"] {dist.virtual_stage = 0 : i64} : tensor<8x4xf32>
+        %z = nn.relu %h {dist.virtual_stage = 1 : i64} : tensor<8x4xf32>
+    ==>
+        %h = dist.all_reduce sum %y over ["tp"] {dist.virtual_stage = 0 : i64} : tensor<8x4xf32>
+        %s = dist.slice %h dim = 0 over ["tp"] {dist.virtual_stage = 0 : i64} : tensor<8x4xf32> -> tensor<4x4xf32>
+        %g = dist.all_gather %s dim = 0 over ["tp"] {dist.virtual_stage = 1 : i64} : tensor<4x4xf32> -> tensor<8x4xf32>
+        %z = nn.relu %g {dist.virtual_stage = 1 : i64} : tensor<8x4xf32>
+
+    Needs: ashlar-assign-stages, with the same options, and the hosts of the mesh; without them nothing is changed.
+  }];
+  let options = [
+    Option<"stages", "stages", "int64_t", /*default=*/"0", "number of stages">,
+    Option<"chunks", "chunks", "int64_t", /*default=*/"1", "chunks of each stage">,
+  ];
+}
+
 def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
   let summary = "Cuts the program of one device into the programs of pipeline stages.";
   let description = [{

@@ -209,6 +209,20 @@ void StageAssignment::findHomes(func::FuncOp step) {
   }
 }
 
+// Whether an op makes one value of several gradients from one stage, for little: there it stands, so that one value is sent in their place.
+bool StageAssignment::joinsGradients(Operation *op, const nn::Phases &phases) const {
+  auto compute = dyn_cast<ComputeOpInterface>(op);
+  if (!compute || compute.getCost() != Cost::Simple || op->getNumOperands() < 2) {
+    return false;
+  }
+  std::optional<int64_t> from = stageOfValue(op->getOperand(0));
+  return from && op->getOperand(0) != op->getOperand(1) && llvm::all_of(op->getOperands(), [&](Value operand) {
+           Operation *def = operand.getDefiningOp();
+           return def && phases.of(def) == nn::Phase::Backward && stageOfValue(operand) == from &&
+                  operand.getType() == op->getResultTypes().front();
+         });
+}
+
 // Gradients stand with their ops, and never after other gradients that they take, which come from the last stage.
 void StageAssignment::assignBackward(func::FuncOp step) {
   nn::Phases phases(step.front());
@@ -231,6 +245,9 @@ void StageAssignment::assignBackward(func::FuncOp step) {
     auto path = pathStages.find(nn::getPath(op.getLoc()));
     std::optional<int64_t> stage = path != pathStages.end() ? std::optional(path->second) : backward ? backward : most(forward, home);
     stage = least(stage, backward);
+    if (backward && joinsGradients(&op, phases)) {
+      stage = backward;
+    }
     if (auto gradient = dyn_cast<nn::GradientOp>(op)) {
       stage = firstTakerOf(gradient.getVariable());
     } else if (phases.of(&op) == nn::Phase::Update && home) { // sums of gradients
@@ -256,7 +273,7 @@ void StageAssignment::assignBackward(func::FuncOp step) {
 }
 
 // Ops of an evaluation stand with the ops of the training step that have their paths, the others with the users of their results: outputs
-// of the last stage.
+// of the last stage. Those of messages have theirs.
 void StageAssignment::assignEvaluation(func::FuncOp function) {
   Operation *end = function.front().getTerminator();
   SmallVector<Operation *> ops;
@@ -273,7 +290,8 @@ void StageAssignment::assignEvaluation(func::FuncOp function) {
     }
     auto path = pathStages.find(nn::getPath(op->getLoc()));
     bool isResult = llvm::is_contained(op->getUsers(), end);
-    stageOf[op] = path != pathStages.end() && !isResult ? path->second : first.value_or(stages - 1);
+    auto assigned = op->getAttrOfType<IntegerAttr>(dist::kVirtualStageAttr);
+    stageOf[op] = assigned ? assigned.getInt() : path != pathStages.end() && !isResult ? path->second : first.value_or(stages - 1);
   }
   for (Operation *op : ops) { // never before its operands
     for (Value operand : op->getOperands()) {

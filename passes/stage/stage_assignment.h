@@ -7,6 +7,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
+#include "passes/analysis/costs.h"
 #include "passes/stage/schedule.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -78,6 +79,7 @@ private:
   void assignBackward(mlir::func::FuncOp step);
   void assignEvaluation(mlir::func::FuncOp function);
   void assignUpdate(mlir::func::FuncOp function);
+  bool joinsGradients(mlir::Operation *op, const nn::Phases &phases) const;
   std::optional<int64_t> stageOfValue(mlir::Value value) const;
 
   // Forward ops (forward_stages.cpp).
@@ -86,6 +88,7 @@ private:
   mlir::LogicalResult assignForward(mlir::func::FuncOp step);
   mlir::LogicalResult assignLoss(mlir::func::FuncOp step, llvm::DenseSet<mlir::Operation *> &isRuled);
   void joinUsers(llvm::ArrayRef<mlir::Operation *> ops, const llvm::DenseSet<mlir::Operation *> &movable);
+  std::optional<analysis::Link> slowestLink() const;
   mlir::LogicalResult balance(llvm::ArrayRef<mlir::Operation *> ops, llvm::ArrayRef<std::optional<int64_t>> ruled);
 
   // The noun for a virtual stage in errors: "stage" where that is the same.

@@ -29,6 +29,21 @@ for mesh in dp=2,tp=2 dp=1,tp=3; do
   expect_close single.log sequence_$mesh.log 1e-3
 done
 
+# In two stages, on hosts of four ranks each by the job: one value goes to the other host, in shards, 2x16x64 numbers of each pair.
+{ cat "$jobs/transformer_3d.txtpb"
+  echo "sequence_parallel: OFF"
+  echo "machine { ranks_per_host: 4 inter_host { latency_us: 10 bandwidth_gb_per_s: 0.1 } }"
+} > hosts.txtpb
+sed '/^mode:/d; /^mesh {/,/^}/d; /^rules.*layout:/d; /^rules.*comm_fusion/d; /^pipeline/d; /^optimizer_parallel {/,/^}/d; /^machine/d; /^sequence/d' \
+  hosts.txtpb > whole.txtpb
+"$tools/ashlarc" transformer.onnx --job whole.txtpb -o whole
+./whole --data data --steps 16 --eval --log-every 1 --threads 1 > whole.log
+"$tools/ashlarc" transformer.onnx --job hosts.txtpb -o staged
+./staged --plan > staged.plan
+grep -q "sends 4.1 KB to stage 1 a micro-batch" staged.plan || fail "it sends more than shards: $(grep sends staged.plan)"
+mpirun -n 8 ./staged --data data --steps 16 --eval --log-every 1 --threads 1 > staged.log
+expect_close whole.log staged.log 1e-3
+
 # GPT-2's vocabulary on 8 ranks, and 6 heads on 4.
 python3 "$(dirname "$0")/write_tokens.py" words 50257 8
 "$tools/ashlar-zoo" transformer --layers 1 --width 24 --heads 6 --sequence 8 --vocabulary 50257 -o words.onnx

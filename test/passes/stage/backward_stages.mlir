@@ -151,3 +151,38 @@ module {
     return
   }
 }
+
+// -----
+
+// The gradient of a value with two users in the next stage: their sum goes back, one value, though it has the path of the value's op.
+// CHECK-LABEL: module @stage_0
+// CHECK: func.func @backward({{.*}}dist.from
+// CHECK-NOT: dist.from
+// CHECK: nn.gradient
+// CHECK-LABEL: module @stage_1
+// CHECK: func.func @backward
+// CHECK: nn.add
+module {
+  nn.variable @a trainable : tensor<4xf32>
+  nn.variable @a.gradient state_of @a : tensor<4xf32>
+  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+    %a = nn.read @a : tensor<4xf32>
+    %h = nn.mul %x, %a {dist.virtual_stage = 0 : i64} : tensor<4xf32> loc("one")
+    %y = nn.exp %h {dist.virtual_stage = 1 : i64} : tensor<4xf32> loc("two")
+    %z = nn.tanh %h {dist.virtual_stage = 1 : i64} : tensor<4xf32> loc("three")
+    %both = nn.mul %y, %z {dist.virtual_stage = 1 : i64} : tensor<4xf32> loc("three")
+    %loss = nn.reduce sum %both dims = [0] {dist.virtual_stage = 1 : i64} : tensor<4xf32> -> tensor<f32> loc("three")
+    %dy = nn.mul %y, %z : tensor<4xf32> loc("two")
+    %dz = nn.mul %z, %z : tensor<4xf32> loc("three")
+    %dh = nn.add %dy, %dz : tensor<4xf32> loc("one")
+    %da = nn.mul %dh, %x : tensor<4xf32> loc("one")
+    %ga = nn.gradient %da of @a : tensor<4xf32>
+    nn.write @a.gradient, %ga : tensor<4xf32>
+    return %loss : tensor<f32>
+  }
+  func.func @update() {
+    %ga = nn.read @a.gradient : tensor<4xf32>
+    nn.write @a, %ga : tensor<4xf32>
+    return
+  }
+}

@@ -83,9 +83,11 @@ TEST_CASE("cost: messages between stages leave the host where any rank and its p
   cost::Machine machine;
   machine.intraHost.latencyNs = 1;
   machine.interHost.latencyNs = 2;
+  mlir::MLIRContext context;
+  context.loadDialect<dist::DistDialect>();
   auto latency = [&](int64_t ranksPerHost, int64_t devices, int64_t from, int64_t to) {
     machine.ranksPerHost = ranksPerHost;
-    return cost::stageLink(machine, devices, from, to).latencyNs;
+    return analysis::stageLink(cost::hostsOf(&context, machine, /*devicesPerRank=*/1), devices, from, to).latencyNs;
   };
   CHECK(latency(4, 2, 0, 1) == 1); // ranks 0 1 and 2 3
   CHECK(latency(4, 2, 1, 0) == 1);

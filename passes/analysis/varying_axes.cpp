@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+
+#include "passes/analysis/varying_axes.h"
+
+#include "dialects/dist/dist.h"
+#include "dialects/nn/nn.h"
+
+using namespace mlir;
+
+namespace ashlar::analysis {
+
+static VaryingAxes::AxisSet axesOfLayout(dist::LayoutAttr attribute) {
+  VaryingAxes::AxisSet axes;
+  if (attribute) {
+    const dist::Layout layout = attribute.getLayout();
+    for (const dist::AxisList &list : layout.dims) {
+      axes.insert(list.begin(), list.end());
+    }
+    axes.insert(layout.partial.begin(), layout.partial.end());
+  }
+  return axes;
+}
+
+VaryingAxes::VaryingAxes(func::FuncOp function, const SymbolTable &symbols) : symbols(symbols) {
+  for (BlockArgument argument : function.getArguments()) {
+    axes[argument] = axesOfLayout(function.getArgAttrOfType<dist::LayoutAttr>(argument.getArgNumber(), dist::kLayoutAttr));
+  }
+}
+
+void VaryingAxes::visit(Operation *op) {
+  const AxisSet found = axesOfResults(op);
+  for (Value result : op->getResults()) {
+    axes[result] = found;
+  }
+}
+
+VaryingAxes::AxisSet VaryingAxes::axesOfResults(Operation *op) const {
+  if (auto read = dyn_cast<nn::ReadOp>(op)) {
+    return axesOfLayout(symbols.lookup<nn::VariableOp>(read.getVariable())->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr));
+  }
+  AxisSet found;
+  for (Value operand : op->getOperands()) {
+    const AxisSet own = axes.lookup(operand);
+    found.insert(own.begin(), own.end());
+  }
+  if (auto own = isa<dist::DistDialect>(op->getDialect()) ? op->getAttrOfType<ArrayAttr>("axes") : ArrayAttr()) {
+    for (auto axis : own.getAsRange<StringAttr>()) {
+      if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::BroadcastOp>(op)) {
+        found.erase(axis);
+      } else {
+        found.insert(axis);
+      }
+    }
+  }
+  return found;
+}
+
+} // namespace ashlar::analysis

@@ -246,7 +246,12 @@ pipelines::Variant addLayoutPasses(OpPassManager &passes, ModuleOp program) {
     variant.commFusion = {mode(0), mode(1), mode(2)};
   }
   variant.shardsSequences = variant.inferParameters;
-  pipelines::attachMachine(program, variant, job::Job());
+  job::Job job;
+  if (program->hasAttr(kHostsApartAttr)) {
+    job.mutable_machine()->set_ranks_per_host(static_cast<int32_t>(dist::findMesh(program).getMesh().numDevices()));
+    job.mutable_machine()->mutable_inter_host()->set_bandwidth_gb_per_s(1e-6);
+  }
+  pipelines::attachMachine(program, variant, job);
   pipelines::addLayoutPasses(passes, variant, job::Job());
   if (auto split = program->getAttrOfType<DenseI64ArrayAttr>(kOptimizerParallelAttr)) {
     variant.optimizerParallel = pipelines::OptimizerParallel{split[0], split[1], split[2]};

@@ -49,6 +49,7 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-init", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-verify-train", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-assign-stages", "test/fuzz/pipeline_test.cpp"},
+    {"ashlar-shard-messages", "test/fuzz/random_pipeline.cpp"}, // compared by the oracle, on random meshes
     {"ashlar-cut-stages", "test/fuzz/pipeline_test.cpp"},
     {"ashlar-lift-hybrid", "test/unit/layout/hybrid_test.cpp"},
     // It needs a file: what a saved strategy leads to is compared with what the rules led to.

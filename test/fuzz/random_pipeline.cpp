@@ -76,6 +76,7 @@ void setPipeline(ModuleOp program, const pipelines::Stages &pipeline) {
 
 void dropPipeline(ModuleOp program) {
   program->removeAttr(kPipelineAttr);
+  program->removeAttr(kHostsApartAttr);
   program->removeAttr(dist::kStageRulesAttr);
 }
 
@@ -92,6 +93,9 @@ void drawPipeline(uint64_t seed, ModuleOp program) {
   pipeline.microBatches = pipeline.stages + dice.roll(kMostMore + 1);
   setPipeline(program, pipeline);
   dist::findMesh(program).removeDeviceIdsAttr();
+  if (dice.oneIn(2)) {
+    program->setAttr(kHostsApartAttr, UnitAttr::get(program.getContext()));
+  }
   if (dice.oneIn(2)) {
     drawRules(dice, pipeline, program);
   }

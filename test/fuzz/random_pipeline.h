@@ -17,6 +17,9 @@ namespace ashlar::fuzz {
 // string `schedule`).
 inline constexpr llvm::StringLiteral kPipelineAttr = "fuzz.pipeline";
 
+// Attribute of modules whose stages are on a host each, with slow links between: what all devices of a group hold then travels in shards.
+inline constexpr llvm::StringLiteral kHostsApartAttr = "fuzz.hosts_apart";
+
 // Returns the pipeline of a program; nothing when it has none.
 std::optional<pipelines::Stages> pipelineOf(mlir::ModuleOp program);
 

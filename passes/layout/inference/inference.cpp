@@ -130,7 +130,7 @@ void Inference::addSuggested(unsigned number, const ProblemTensor &tensor) {
     for (StringAttr axis : axes) {
       AxisList longer = node.layout.dims[dim];
       longer.push_back(axis);
-      if (node.open[dim] && !node.layout.uses(axis) && dist::isEven(mesh, tensor.type.getDimSize(dim), longer)) {
+      if (mesh.axisSize(axis) > 1 && node.open[dim] && !node.layout.uses(axis) && dist::isEven(mesh, tensor.type.getDimSize(dim), longer)) {
         node.layout.dims[dim] = longer;
         node.origins.push_back({axis, number, std::nullopt});
         llvm::for_each(node.rows, [&](unsigned row) { push(row); });

@@ -36,3 +36,19 @@ func.func @forward(%x: tensor<4x6xf32> {nn.name = "x"}) -> tensor<4x6xf32> {
   %y = nn.neg %x {dist.suggested = #dist.layout<[{}]>} : tensor<4x6xf32>
   return %y : tensor<4x6xf32>
 }
+
+// -----
+
+// An axis of size 1 splits nothing: in a dim of two factors nobody could say which of them it belongs to, so a suggestion of it is left out.
+// CHECK-LABEL: func.func @forward
+// CHECK: nn.reshape {{.*}}dist.layouts = [#dist.layout<[{"z"}, {}]>]
+module {
+  dist.mesh @mesh <["y" = 1, "z" = 2]>
+  nn.variable @w trainable : tensor<4xf32> {dist.layout = #dist.layout<[{"z"}]>}
+  func.func @forward() -> (tensor<2x2xf32> {nn.name = "y"}) {
+    %w = nn.read @w : tensor<4xf32>
+    %x = nn.reshape %w : tensor<4xf32> -> tensor<2x2xf32>
+    %y = nn.abs %x {dist.suggested = #dist.layout<[{}, {"z", "y"}]>} : tensor<2x2xf32>
+    return %y : tensor<2x2xf32>
+  }
+}

@@ -338,6 +338,12 @@ std::vector<std::string> outerNames(const onnx::GraphProto &graph) {
   return names;
 }
 
+bool learnsStatistics(const onnx::NodeProto &node) {
+  return node.op_type() == "BatchNormalization" || llvm::any_of(node.attribute(), [](const onnx::AttributeProto &attribute) {
+           return attribute.has_g() && llvm::any_of(attribute.g().node(), learnsStatistics);
+         });
+}
+
 void inlineFunctions(onnx::ModelProto &model) {
   if (model.functions_size() > 0) {
     FunctionInliner(model).inlineInto(*model.mutable_graph()->mutable_node());

@@ -42,6 +42,9 @@ std::vector<onnx::NodeProto> openGraph(const onnx::GraphProto &graph, llvm::Stri
 // Returns the values that a subgraph reads from the graph around it, each once, in the order of their use.
 std::vector<std::string> outerNames(const onnx::GraphProto &graph);
 
+// Whether a node is a BatchNormalization, or has one in a body.
+bool learnsStatistics(const onnx::NodeProto &node);
+
 // Replaces every node that calls a function of the model by the function's nodes, in subgraphs too. Throws for functions that call
 // themselves and for models that would become too large.
 void inlineFunctions(onnx::ModelProto &model);

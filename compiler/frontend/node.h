@@ -49,6 +49,7 @@ struct ModelInfo {
   std::string directory;       // the model's, which external data is relative to
   int64_t opset;
   ImportBudget &budget;
+  llvm::StringMap<int64_t> &draws; // by path: the nodes that drew random numbers so far, of which the steps of a loop have one path
   CountedDims &counted;
   llvm::StringSet<> stored; // names of constants of types that are only stored (isStored), and of their moved elements
   bool isByTorch = false;   // one of torch's exporters wrote the model
@@ -169,6 +170,7 @@ public:
   bool isDefined(llvm::StringRef name) const { return values.isDefined(name); }
   bool isSequence(llvm::StringRef name) const { return values.getSequence(name) != nullptr; }
   bool isConstant(llvm::StringRef name) const { return static_cast<bool>(values.getConstant(name)); }
+  bool isInitializer(llvm::StringRef name) const { return !values.getParameter(name).empty(); }
   mlir::Value valueOf(llvm::StringRef name) const { return values.getValue(name); }
   void define(llvm::StringRef name, mlir::Value value) const { values.define(name, value); }
 

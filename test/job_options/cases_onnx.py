@@ -91,10 +91,14 @@ def branches(condition_type=INT64, dims=()):
 
 @case("inputs.name", "inputs.value")
 def known_inputs(bench):
-    # An If on an input, which is one branch for each value; the program no longer has the input.
+    # An If on an input computes both branches; with a value in the job it is one of them, and the program no longer has the input.
     bench.model(*branches())
-    refused_model(bench, "its condition has to be a bool known at compile time; where it follows from an input of the model, give that its value in "
-                  'the job: inputs { name: "x" value: 1 }')
+    bench.ok([*compiler(bench), "-o", "program"])
+    bench.npy("x", [2, -1])
+    for rate, expected in ((16000, [3, 0]), (8000, [-2, 1])):
+        write_npy(bench.path("rate.npy"), "q", (), [rate])
+        bench.ok(["./program", "--input", "x=x.npy", "--input", "rate=rate.npy", "--output", "y=y.npy"])
+        expect(read_elements(bench, "y"), expected, f"rate {rate} as an input")
     for rate, expected in ((16000, [3, 0]), (8000, [-2, 1])):
         expect(run_forward(bench, [2, -1], (2,), f'inputs {{ name: "rate" value: {rate} }}'), expected, f"rate {rate}")
     bench.write("rate.npy", "")

@@ -91,6 +91,7 @@ Importer::Importer(StringRef path, const ImportOptions &options, MLIRContext *co
                            llvm::sys::path::parent_path(path).str(),
                            findOpset(*proto),
                            budget,
+                           draws,
                            counted,
                            storedInitializers(graph),
                            isByTorch(*proto),

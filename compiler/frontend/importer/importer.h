@@ -75,6 +75,7 @@ private:
   std::unique_ptr<onnx::ModelProto> proto;
   onnx::GraphProto &graph;
   ImportBudget budget;
+  llvm::StringMap<int64_t> draws;
   CountedDims counted;
   ParameterRules rules; // of the options
   ModelInfo info;

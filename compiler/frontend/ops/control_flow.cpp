@@ -31,13 +31,6 @@ void checkBranch(const Node &node, const onnx::GraphProto *branch) {
   }
 }
 
-// Whether a node is a BatchNormalization, or has one in a body.
-bool learnsStatistics(const onnx::NodeProto &node) {
-  return node.op_type() == "BatchNormalization" || llvm::any_of(node.attribute(), [](const onnx::AttributeProto &attribute) {
-           return attribute.has_g() && llvm::any_of(attribute.g().node(), learnsStatistics);
-         });
-}
-
 // Both branches, and an If that selects between their results: their types are known when it is imported.
 std::vector<onnx::NodeProto> computeBoth(Node &node, const onnx::GraphProto *onTrue, const onnx::GraphProto *onFalse) {
   RankedTensorType condition = node.inputType(0);

@@ -27,12 +27,18 @@ Value draw(const Node &node, nn::Distribution distribution, RankedTensorType typ
   return node.create<nn::RandomOp>(type, distribution, index, seed, step, streamValue);
 }
 
+// Returns the stream of a node: `name`, and from the second step of a loop on the number of the step. Each step draws its own numbers.
+std::string streamOf(const Node &node, std::string name) {
+  const int64_t step = node.getInfo().draws[node.getPath()]++;
+  return step == 0 ? name : name + " step " + std::to_string(step);
+}
+
 // The `seed` of a node, where it has one, stands for its name: nodes of equal seeds draw equal numbers.
 std::string streamOf(Node &node) {
   if (!node.hasAttribute("seed")) {
-    return node.getPath().str();
+    return streamOf(node, node.getPath().str());
   }
-  return "seed " + std::to_string(llvm::bit_cast<uint32_t>(static_cast<float>(node.getFloat("seed", 0))));
+  return streamOf(node, "seed " + std::to_string(llvm::bit_cast<uint32_t>(static_cast<float>(node.getFloat("seed", 0)))));
 }
 
 // Defines the result as `scale` * a random number + `shift` for each element.
@@ -120,7 +126,7 @@ void importTrainingDropout(Node &node, double ratio) {
   Value input = node.input(0);
   RankedTensorType type = typeOf(input);
   RankedTensorType drawn = type.clone(drawnElement(node, type.getElementType()));
-  Value random = draw(node, nn::Distribution::Uniform, drawn, node.getPath());
+  Value random = draw(node, nn::Distribution::Uniform, drawn, streamOf(node, node.getPath().str()));
   Value keep = compare(node, nn::Predicate::Ge, random, splatConstant(node, drawn, ratio));
   Value mask = node.create<nn::SelectOp>(type, keep, splatConstant(node, type, 1 / (1 - ratio)), splatConstant(node, type, 0));
   auto result = node.create<nn::MulOp>(input, mask);

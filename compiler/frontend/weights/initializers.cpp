@@ -62,14 +62,22 @@ private:
   std::vector<std::string> parameters;
 };
 
-// Returns the names of the inputs that steer the import of a node.
+// Returns the names of the inputs that steer the import of a node, also of a node in a body.
 llvm::StringSet<> InitializerImporter::knownFloats() const {
   llvm::StringSet<> names;
-  for (const onnx::NodeProto &node : graph.node()) {
-    const RegistryRow *row = findOp(qualifiedOpType(node));
-    for (int i = 0; row && i < node.input_size(); ++i) {
-      if (row->knownFloats >> i & 1) {
-        names.insert(node.input(i));
+  SmallVector<const onnx::GraphProto *> pending = {&graph};
+  while (!pending.empty()) {
+    for (const onnx::NodeProto &node : pending.pop_back_val()->node()) {
+      const RegistryRow *row = findOp(qualifiedOpType(node));
+      for (int i = 0; row && i < node.input_size(); ++i) {
+        if (row->knownFloats >> i & 1) {
+          names.insert(node.input(i));
+        }
+      }
+      for (const onnx::AttributeProto &attribute : node.attribute()) {
+        if (attribute.has_g()) {
+          pending.push_back(&attribute.g());
+        }
       }
     }
   }

@@ -4,6 +4,10 @@
 
 #include "test/unit/frontend/onnx_model.h"
 
+#include "dialects/nn/nn.h"
+
+#include "llvm/ADT/DenseSet.h"
+
 #include <catch2/catch.hpp>
 
 using namespace ashlar::test;
@@ -107,6 +111,47 @@ TEST_CASE("onnx Scan reads values from outside", "[frontend]") {
   auto results = evaluate(nested, {f32({2, 3}, {1, 2, 3, 4, 5, 6}), f32({1}, {100}), f32({}, {0.5})});
   CHECK(holds(results[0], {2, 1}, {56, 71}));
   CHECK_THAT(print(*import(nested)), contains("nn.variable @weight trainable"));
+}
+
+// With the seed of the node and without, and in a Loop as in a Scan.
+TEST_CASE("onnx Scan draws other numbers in each step", "[frontend]") {
+  for (const std::string seed : {"", "attribute { name: \"seed\" type: FLOAT f: 3 }"}) {
+    const std::string draw = R"(node { op_type: "RandomUniformLike" name: "draw" input: "x" output: "r" )" + seed + "}";
+    const std::string body =
+        "attribute { name: \"body\" type: GRAPH g { name: \"b\" input { name: \"state\" } input { name: \"x\" } " + draw +
+        R"(node { op_type: "Add" input: "state" input: "r" output: "next" } output { name: "next" } output { name: "r" } } } )";
+    llvm::DenseSet<mlir::Attribute> streams;
+    auto module = import(model(11, {2}, {3, 2}, "", body));
+    module->walk(
+        [&](ashlar::nn::RandomOp random) { streams.insert(random.getStream().getDefiningOp<ashlar::nn::ConstantOp>().getValue()); });
+    CHECK(streams.size() == 3);
+  }
+}
+
+// The running statistics of a body's op are no parameters; to train them in each step makes no sense.
+TEST_CASE("onnx Scan normalizes by statistics from outside", "[frontend]") {
+  const std::string body = R"(attribute { name: "body" type: GRAPH g { name: "b" input { name: "state" } input { name: "x" }
+    node { op_type: "BatchNormalization" input: "x" input: "scale" input: "scale" input: "mean" input: "variance" output: "row"
+      attribute { name: "epsilon" type: FLOAT f: 0 } }
+    node { op_type: "Identity" input: "state" output: "next" } output { name: "next" } output { name: "row" } } } )";
+  OnnxModel norm = model(14, {1}, {2, 1, 2}, "", body);
+  norm.initializer("scale", TensorProto::FLOAT, {2}, {1, 1});
+  norm.initializer("mean", TensorProto::FLOAT, {2}, {1, 2}).initializer("variance", TensorProto::FLOAT, {2}, {4, 1});
+  auto results = evaluate(norm, {f32({2, 1, 2}, {1, 2, 3, 4}), f32({1}, {0}), f32({}, {0.5})});
+  CHECK(holds(results[0], {2, 1, 2}, {1, 1, 2, 3}));
+  ashlar::frontend::ImportOptions options;
+  options.training = true;
+  CHECK_THAT(importError(norm, options), contains("(Scan, opset 14): a BatchNormalization of its body would learn its running statistics"));
+}
+
+TEST_CASE("onnx Scan knows the initializers that steer its body", "[frontend]") {
+  const std::string body = R"(attribute { name: "body" type: GRAPH g { name: "b" input { name: "state" } input { name: "x" }
+    node { op_type: "Resize" input: "x" input: "" input: "scales" output: "row" attribute { name: "mode" type: STRING s: "nearest" } }
+    node { op_type: "Identity" input: "state" output: "next" } output { name: "next" } output { name: "row" } } } )";
+  OnnxModel resize = model(13, {1}, {2, 2}, "", body);
+  resize.initializer("scales", TensorProto::FLOAT, {1}, {2});
+  auto results = evaluate(resize, {f32({2, 2}, {1, 2, 3, 4}), f32({1}, {0}), f32({}, {0.5})});
+  CHECK(holds(results[0], {2, 4}, {1, 1, 2, 2, 3, 3, 4, 4}));
 }
 
 TEST_CASE("onnx Scan checks its body", "[frontend]") {

@@ -62,6 +62,7 @@ StepResults repeat(const Node &node, int64_t count, bool reversed, ArrayRef<Valu
     auto type = typeOf(value).clone(shapeOf(value).drop_front());
     rows.push_back(count > 0 ? splitRows(node, value) : SmallVector<Value>{splatConstant(node, type, 0)});
   }
+  node.followCounts(); // here, where an error names the input
   StepResults results;
   results.carried.assign(carried.begin(), carried.end());
   SmallVector<SmallVector<Value>> stacked; // the rows of each stacked result

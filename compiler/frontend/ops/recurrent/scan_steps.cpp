@@ -65,6 +65,9 @@ private:
                 Twine(body ? body->input_size() : 0) + " and " + Twine(body ? body->output_size() : 0));
     }
     stacked = body->output_size() - states;
+    if (node.getInfo().options.training && llvm::any_of(body->node(), learnsStatistics)) {
+      node.fail("a BatchNormalization of its body would learn its running statistics in each step; move it out");
+    }
   }
 
   SmallVector<int64_t> readList(StringRef name, int64_t count) {
@@ -86,10 +89,11 @@ private:
     return directions;
   }
 
-  // Finds the values that the body reads from outside. Constants stay such: an op of the body may need to know them.
+  // Finds the values that the body reads from outside. Constants stay such: an op of the body may need to know them. So do initializers:
+  // the op decides whether it reads a parameter or keeps a running statistic.
   void capture() {
     for (const std::string &name : outerNames(*body)) {
-      if (node.isDefined(name) && !node.isSequence(name) && !node.isConstant(name)) {
+      if (node.isDefined(name) && !node.isSequence(name) && !node.isConstant(name) && !node.isInitializer(name)) {
         capturedNames.push_back(name);
         captured.push_back(node.valueOf(name));
       }

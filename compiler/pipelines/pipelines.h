@@ -127,8 +127,8 @@ mlir::LogicalResult inferLayouts(mlir::ModuleOp programs, const Variant &variant
 // from them and the job.
 void addOptimizerParallelPasses(mlir::OpPassManager &passes, const Variant &variant);
 
-// From there to one device's programs. Nothing to do for a variant without a mesh.
-void addDistPasses(mlir::OpPassManager &passes, const Variant &variant);
+// From there to one device's programs. Nothing to do for a variant without a mesh. `verifies`: with the passes that verify each border.
+void addDistPasses(mlir::OpPassManager &passes, const Variant &variant, bool verifies = true);
 
 // From there to fusions and library calls, with overlapped collectives. `leastLibraryFlops`: of a product that goes to the library; by
 // default the size that is worth a call.

@@ -262,7 +262,7 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
   PassManager passes(module.getContext());
   passes.enableVerifier(false); // of many forecasts one is compiled, and verified then
   pipelines::addOptimizerParallelPasses(passes, variant);
-  pipelines::addDistPasses(passes, variant);
+  pipelines::addDistPasses(passes, variant, /*verifies=*/false);
   if (failed(passes.run(module))) {
     return failure();
   }

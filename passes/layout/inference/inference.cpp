@@ -15,18 +15,18 @@ namespace ashlar::layout {
 namespace {
 
 // Returns the longest list that all can be extended to: Given [a], [a, b], []: [a, b]. Given [a, b], [a, c]: [a].
-AxisList longestCompatible(ArrayRef<AxisList> lists) {
-  AxisList best;
-  for (const AxisList &list : lists) {
+ArrayRef<StringAttr> longestCompatible(ArrayRef<ArrayRef<StringAttr>> lists) {
+  ArrayRef<StringAttr> best;
+  for (ArrayRef<StringAttr> list : lists) {
     best = list.size() > best.size() ? list : best;
   }
-  for (const AxisList &list : lists) {
+  for (ArrayRef<StringAttr> list : lists) {
     size_t common = 0;
     while (common < list.size() && common < best.size() && list[common] == best[common]) {
       ++common;
     }
     if (common < list.size()) {
-      best.truncate(common);
+      best = best.take_front(common);
     }
   }
   return best;
@@ -178,13 +178,16 @@ void Inference::visit(unsigned number, bool basicOnly) {
 
 void Inference::visitFactor(unsigned number, int64_t factor, SmallVectorImpl<FactorSplit> &splits) {
   const Row &row = rows[number];
-  SmallVector<AxisList> lists;
+  SmallVector<ArrayRef<StringAttr>> lists;
   for (auto [tensor, split, node] : llvm::zip_equal(row.rule->tensors, splits, row.nodes)) {
     if (holdsFactor(tensor, factor) && nodes[node].takesPart) {
       lists.push_back(split[factor]);
     }
   }
-  AxisList longest = longestCompatible(lists);
+  const AxisList longest(longestCompatible(lists)); // a copy: the lists grow
+  if (longest.empty()) {
+    return;
+  }
   for (size_t t = 0; t < row.rule->tensors.size(); ++t) {
     if (holdsFactor(row.rule->tensors[t], factor)) {
       extend(number, t, factor, longest, splits);

@@ -344,6 +344,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   }
   if (variant.shardsSequences) {
     passes.addPass(search::createShardSequencesPass());
+    return;
   }
   layout::PropagateLayoutsPassOptions propagate;
   propagate.splitVariables = variant.inferParameters;

@@ -54,18 +54,18 @@ def ShardSequencesPass : Pass<"ashlar-shard-sequences", "::mlir::ModuleOp"> {
     are computed alike by all devices along the axis. Sharded along the sequence each device computes its part, and holds as much less for
     the backward pass. The all-reduce before these ops becomes a reduce-scatter and the all-gather behind them, which send as many bytes.
 
-    For each axis that shards parameters: infers the layouts from those that are given; collects the results of the forward pass that follow
-    a sum over the axis without being split over it, and of these the type of three dims or more that most have; suggests the axis on a dim of them, the longest
-    that nothing shards and that is not the last; and keeps that if, by prediction, a step takes no longer, a device no more memory, and one of both is less.
+    Takes the place of ashlar-propagate-layouts with `split-variables`: infers and writes the layouts in the same way. Before it writes, for
+    each axis that shards parameters: collects the results of the forward pass that follow a sum over the axis without being split over it,
+    and of these the type of three dims or more that most have; suggests the axis (`dist.suggested`) on a dim of them, the longest that
+    nothing shards and that is not the last; infers again; and keeps that if, by prediction, a step takes no longer, a device no more memory,
+    and one of both is less. A suggestion is added where it fits, when all that is given has propagated: a dim that a rule closes stays as
+    the rule says.
 
         %y = nn.add %x, %d : tensor<8x512x1024xf32>
     ==>
-        %y = nn.add %x, %d {dist.suggested = #dist.layout<[{}, {"tp"}, {} ]>} : tensor<8x512x1024xf32>
+        %y = nn.add %x, %d {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}, {} ]>]} : tensor<8x512x1024xf32>
 
-    ashlar-propagate-layouts adds a suggestion where it fits, when all that is given has propagated: a dim that a rule closes stays as the rule
-    says.
-
-    Needs: a dist.mesh. Leaves: dist.suggested on ops.
+    Needs: a dist.mesh. Leaves: as ashlar-propagate-layouts.
   }];
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }

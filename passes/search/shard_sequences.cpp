@@ -2,9 +2,8 @@
 //
 // ashlar-shard-sequences: values that tensor parallelism leaves replicated, as shards.
 
-#include "passes/layout/inference/copy_sources.h"
 #include "passes/layout/inference/given_layout.h"
-#include "passes/layout/inference/inference.h"
+#include "passes/layout/inference/layout_writer.h"
 #include "passes/search/passes.h"
 #include "passes/search/strategies.h"
 
@@ -145,45 +144,64 @@ struct ShardSequences : impl::ShardSequencesPassBase<ShardSequences> {
     if (!mesh) {
       return signalPassFailure();
     }
-    llvm::for_each(module.getOps<func::FuncOp>(), layout::copySources);
-    analysis::Planner planner(dist::findMesh(module));
-    std::optional<Prediction> best;
-    for (const ReplicatedPart &part : findParts()) {
+    FailureOr<layout::Inferred> inferred = layout::inferLayouts(module, /*splitVariables=*/true, /*keeps=*/false);
+    if (failed(inferred)) {
+      return signalPassFailure();
+    }
+    if (const SmallVector<ReplicatedPart> parts = findParts(*inferred); !parts.empty()) {
+      inferred = shard(parts, mesh, std::move(*inferred));
+    }
+    layout::writeLayouts(inferred->problem, inferred->inference);
+  }
+
+private:
+  // Shards parts of the module where that costs no more, and returns the layouts with that. `plain`: those without. Of a large model one
+  // problem is kept at a time.
+  FailureOr<layout::Inferred> shard(ArrayRef<ReplicatedPart> parts, dist::MeshAttr mesh, FailureOr<layout::Inferred> plain) {
+    ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); }); // a part may not fit
+    analysis::Planner planner(dist::findMesh(getOperation()));
+    std::optional<Prediction> best = predict(getOperation(), *plain, planner);
+    plain = failure();
+    OwningOpRef<ModuleOp> sharded;
+    FailureOr<layout::Inferred> inferred;
+    for (const ReplicatedPart &part : parts) {
       for (int64_t dim : sequenceDims(mesh, part)) {
-        best = best ? best : predict(copyStep(module), planner);
         const SmallVector<dist::LayoutAttr> before = suggest(part, dim);
-        std::optional<Prediction> with = predict(copyStep(module), planner);
-        if (best && with && costsNoMore(*with, *best)) {
-          best = with;
+        OwningOpRef<ModuleOp> trial = getOperation().clone();
+        FailureOr<layout::Inferred> with = layout::inferLayouts(*trial, /*splitVariables=*/true);
+        std::optional<Prediction> prediction = failed(with) ? std::nullopt : predict(*trial, *with, planner);
+        if (best && prediction && costsNoMore(*prediction, *best)) {
+          best = prediction;
+          inferred = std::move(with);
+          sharded = std::move(trial);
           break;
         }
         restore(part, before);
       }
     }
+    if (!sharded) {
+      return layout::inferLayouts(getOperation(), /*splitVariables=*/true);
+    }
+    getOperation().getBodyRegion().takeBody(sharded->getBodyRegion());
+    return inferred;
   }
 
-private:
   // Whether a prediction is better in one respect, and in none worse.
   static bool costsNoMore(const Prediction &one, const Prediction &other) {
     return one.stepPs <= other.stepPs && one.memoryBytes <= other.memoryBytes &&
            (one.stepPs < other.stepPs || one.memoryBytes < other.memoryBytes);
   }
 
-  // Returns the replicated parts of the axes that shard parameters, by inference on what is given. None where inference refuses that.
-  SmallVector<ReplicatedPart> findParts() {
-    ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); });
-    FailureOr<LayoutProblem> problem = LayoutProblem::create(getOperation(), dist::findMesh(getOperation()).getMesh());
+  // Returns the replicated parts of the axes that shard parameters.
+  static SmallVector<ReplicatedPart> findParts(const layout::Inferred &inferred) {
+    const LayoutProblem &problem = inferred.problem;
+    const layout::Inference &inference = inferred.inference;
     SmallVector<ReplicatedPart> parts;
-    if (failed(problem)) {
-      return parts;
-    }
-    layout::Inference inference(*problem);
-    inference.run();
-    for (StringAttr axis : problem->mesh.getAxes()) {
-      const bool shardsParameters = llvm::any_of(problem->variables, [&](const auto &variable) {
+    for (StringAttr axis : problem.mesh.getAxes()) {
+      const bool shardsParameters = llvm::any_of(problem.variables, [&](const auto &variable) {
         return nn::VariableOp(variable.first).getTrainable() && inference.getLayout(variable.second).uses(axis);
       });
-      ReplicatedPart part = shardsParameters ? PartFinder(*problem, inference, axis).find() : ReplicatedPart{axis, {}, {}};
+      ReplicatedPart part = shardsParameters ? PartFinder(problem, inference, axis).find() : ReplicatedPart{axis, {}, {}};
       if (!part.values.empty()) {
         parts.push_back(std::move(part));
       }

@@ -30,14 +30,13 @@ SmallVector<WeightedProgram> programsOfStep(ModuleOp module) {
   return programs;
 }
 
-std::optional<Prediction> predict(OwningOpRef<ModuleOp> given, analysis::Planner &planner) {
-  ScopedDiagnosticHandler quiet(given->getContext(), [](Diagnostic &) { return success(); });
-  FailureOr<layout::Estimate> estimate = layout::estimateInferred(*given, planner);
+std::optional<Prediction> predict(ModuleOp module, layout::Inferred &inferred, analysis::Planner &planner) {
+  FailureOr<layout::Estimate> estimate = layout::estimateInferred(module, inferred, planner);
   if (failed(estimate)) {
     return std::nullopt;
   }
   Prediction prediction;
-  for (const WeightedProgram &weighted : programsOfStep(*given)) {
+  for (const WeightedProgram &weighted : programsOfStep(module)) {
     const layout::ProgramEstimate &program = estimate->programs[weighted.program];
     prediction.stepPs += program.timePs() * weighted.runs;
     prediction.computePs += program.computePs * weighted.runs;
@@ -54,6 +53,12 @@ std::optional<Prediction> predict(OwningOpRef<ModuleOp> given, analysis::Planner
   prediction.memoryBytes = estimate->memoryBytes();
   prediction.valueBytes = prediction.memoryBytes - estimate->parameterBytes - estimate->stateBytes - estimate->inputOutputBytes;
   return prediction;
+}
+
+std::optional<Prediction> predict(OwningOpRef<ModuleOp> given, analysis::Planner &planner) {
+  ScopedDiagnosticHandler quiet(given->getContext(), [](Diagnostic &) { return success(); });
+  FailureOr<layout::Inferred> inferred = layout::inferLayouts(*given, /*splitVariables=*/true);
+  return failed(inferred) ? std::nullopt : predict(*given, *inferred, planner);
 }
 
 dist::PredictionAttr describeParts(const Prediction &prediction, MLIRContext *context) {

@@ -35,6 +35,9 @@ llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module);
 // user would not have asked for them either. `planner` is the mesh's planner.
 std::optional<Prediction> predict(mlir::OwningOpRef<mlir::ModuleOp> given, analysis::Planner &planner);
 
+// The same of a module whose layouts are inferred.
+std::optional<Prediction> predict(mlir::ModuleOp module, layout::Inferred &inferred, analysis::Planner &planner);
+
 // Returns the layouts inferred from the given ones of a module, as choices of the graph of its problem. Nothing where the graph lacks them.
 std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp given);
 

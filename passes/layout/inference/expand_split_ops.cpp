@@ -53,7 +53,7 @@ void expand(ExpandableOpInterface op) {
   Operation *before = op->getPrevNode();
   Value expansion = op.buildExpansion(builder);
   mark(before ? before->getNextNode() : &op->getBlock()->front(), op, expansion);
-  for (StringRef name : {dist::kLayoutsAttr, dist::kOriginsAttr}) {
+  for (StringRef name : {dist::kLayoutsAttr, dist::kOpensAttr, dist::kPrioritiesAttr, dist::kOriginsAttr, dist::kSuggestedAttr}) {
     if (Attribute attribute = op->getAttr(name)) {
       expansion.getDefiningOp()->setAttr(name, attribute);
     }

@@ -13,7 +13,7 @@ namespace ashlar::layout {
 // Returns the ops with an operand or result that inference splits on an Expanded factor.
 llvm::SmallVector<ExpandableOpInterface> findSplitOps(const LayoutProblem &problem, const Inference &inference);
 
-// Replaces an op whose layouts are written by its expansion. The last op of that takes the layout over; the others have none yet.
+// Replaces an op by its expansion, whose last op takes over what is given of the layout.
 void expand(ExpandableOpInterface op);
 
 // Returns the name of the op that was expanded and whose result `op` computes; "" for the other ops of an expansion, nothing for all

@@ -152,7 +152,8 @@ void Inference::runToFixpoint() {
 
 void Inference::push(unsigned row) {
   for (int level : {0, 1}) {
-    if (!queued[level][row]) {
+    const bool hasFactors = llvm::is_contained(rows[row].rule->isBasic, level == 0); // basic ones are done when the others' turn comes
+    if (hasFactors && !queued[level][row]) {
       queued[level][row] = true;
       queue[level].push_back(row);
     }
@@ -163,6 +164,11 @@ void Inference::visit(unsigned number, bool basicOnly) {
   const Row &row = rows[number];
   auto hasAxes = [&](unsigned node) { return nodes[node].takesPart && !nodes[node].layout.isReplicated(); };
   if (llvm::none_of(row.nodes, hasAxes)) { // nothing to hand on
+    return;
+  }
+  const Layout &first = nodes[row.nodes.front()].layout;
+  auto isEqual = [&](unsigned node) { return nodes[node].takesPart && nodes[node].layout == first; };
+  if (row.rule->isPointwise && llvm::all_of(row.nodes, isEqual)) {
     return;
   }
   SmallVector<FactorSplit> splits;

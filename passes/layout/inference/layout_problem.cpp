@@ -8,7 +8,6 @@
 #include "dialects/support/tensor_values.h"
 #include "passes/layout/inference/given_attributes.h"
 #include "passes/layout/inference/given_layout.h"
-#include "passes/layout/inference/pointer_hash.h"
 
 #include <unordered_map>
 
@@ -23,6 +22,7 @@ OpRule::OpRule(ShardingRule rule) : ShardingRule(std::move(rule)), tensors(opera
     isBasic.push_back(!reduces &&
                       llvm::all_of(tensors, [&](const TensorFactors &dims) { return dims.empty() || holdsFactor(dims, factor); }));
   }
+  isPointwise = llvm::all_equal(tensors);
 }
 
 class ProblemBuilder {
@@ -127,26 +127,39 @@ private:
     std::shared_ptr<const OpRule> rule;
   };
 
+  // Ops that have one kind are equal; `others` are the discardable attributes that count, names and values, and the types.
+  struct KindKey {
+    Operation *op;
+    SmallVector<const void *, 12> others;
+
+    bool operator==(const KindKey &other) const {
+      return op->getName() == other.op->getName() && others == other.others &&
+             op->getName().compareOpProperties(op->getPropertiesStorage(), other.op->getPropertiesStorage());
+    }
+  };
+  struct KindHash {
+    size_t operator()(const KindKey &key) const {
+      return llvm::hash_combine(key.op->getName(), key.op->hashProperties(), llvm::hash_combine_range(key.others));
+    }
+  };
+
   const Kind &kindOf(Operation &op) {
-    NamedAttrList attributes;
-    op.getName().populateInherentAttrs(&op, attributes);
     constexpr StringLiteral kOfLayouts[] = {dist::kLayoutsAttr, dist::kOperandLayoutsAttr, dist::kOriginsAttr, dist::kExplicitAttr,
                                             dist::kSuggestedAttr};
-    for (NamedAttribute attribute : op.getDiscardableAttrs()) {
-      if (!llvm::is_contained(kOfLayouts, attribute.getName().getValue())) {
-        attributes.push_back(attribute);
-      }
-    }
-    SmallVector<const void *, 16> key = {op.getName().getAsOpaquePointer()};
-    for (NamedAttribute attribute : attributes) {
-      key.append({attribute.getName().getAsOpaquePointer(), attribute.getValue().getAsOpaquePointer()});
+    auto counts = [&](NamedAttribute attribute) { return !llvm::is_contained(kOfLayouts, attribute.getName().getValue()); };
+    KindKey key{&op, {}};
+    for (NamedAttribute attribute : llvm::make_filter_range(op.getDiscardableAttrs(), counts)) {
+      key.others.append({attribute.getName().getAsOpaquePointer(), attribute.getValue().getAsOpaquePointer()});
     }
     for (Type type : llvm::concat<const Type>(op.getOperandTypes(), op.getResultTypes())) {
-      key.push_back(type.getAsOpaquePointer());
+      key.others.push_back(type.getAsOpaquePointer());
     }
     auto [found, isNew] = kinds.try_emplace(std::move(key));
     Kind &kind = found->second;
     if (isNew) {
+      NamedAttrList attributes;
+      op.getName().populateInherentAttrs(&op, attributes);
+      llvm::for_each(llvm::make_filter_range(op.getDiscardableAttrs(), counts), [&](NamedAttribute each) { attributes.push_back(each); });
       auto ruled = dyn_cast<ShardingRuleOpInterface>(op);
       kind = {attributes.getDictionary(op.getContext()), ruled ? std::make_shared<OpRule>(ruled.getShardingRule()) : nullptr};
     }
@@ -257,9 +270,9 @@ private:
   }
 
   bool isDecided;
-  std::unordered_map<SmallVector<const void *, 16>, Kind, PointerHash> kinds; // by op name, attributes and types
-  DenseMap<StringAttr, unsigned> variables;                                   // tensors, by name
-  DenseMap<std::pair<Attribute, Type>, unsigned> inputs, outputs;             // by name and type
+  std::unordered_map<KindKey, Kind, KindHash> kinds;
+  DenseMap<StringAttr, unsigned> variables;                       // tensors, by name
+  DenseMap<std::pair<Attribute, Type>, unsigned> inputs, outputs; // by name and type
 };
 
 FailureOr<LayoutProblem> LayoutProblem::create(ModuleOp module, MeshAttr mesh, bool isDecided) {

@@ -46,6 +46,7 @@ struct OpRule : ShardingRule {
 
   llvm::SmallVector<TensorFactors> tensors; // the dims of operands, then results, as factors
   llvm::SmallVector<bool> isBasic;          // for each factor: whether all tensors hold it, and nothing is reduced
+  bool isPointwise;                         // all tensors have the same dims
 };
 
 // An op with its operands and results as numbers of values.

@@ -109,8 +109,26 @@ private:
     return list.getDictionary(context);
   }
 
+  // Whether an op says its layouts, and where they came from, as inference writes it.
+  bool isWritten(const ProblemOp &row) const {
+    auto has = [&](StringRef name) { return row.op->getDiscardableAttr(name) != nullptr; };
+    return !row.variable && // whose layout is another's
+           llvm::none_of(ArrayRef<StringRef>{dist::kOpensAttr, dist::kPrioritiesAttr, dist::kSuggestedAttr}, has) &&
+           llvm::all_of(row.results, [&](unsigned value) {
+             const unsigned tensor = problem.values[value].tensor;
+             const std::optional<GivenLayout> &given = problem.tensors[tensor].given;
+             return given && given->layout == inference.getLayout(tensor) && llvm::all_of(givenOrigin(tensor), [&](Attribute origin) {
+                      StringAttr axis = cast<dist::OriginAttr>(origin).getAxis();
+                      return !axis || given->layout.uses(axis);
+                    });
+           });
+  }
+
   void writeOp(const ProblemOp &row) {
     Operation *op = row.op;
+    if (isWritten(row)) {
+      return;
+    }
     NamedAttrList attributes(op->getDiscardableAttrDictionary());
     eraseGiven(attributes);
     SmallVector<Attribute> layouts, made;

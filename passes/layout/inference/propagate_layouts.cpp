@@ -45,7 +45,7 @@ FailureOr<LayoutProblem> createInferable(ModuleOp module, MeshAttr mesh, bool sp
 
 } // namespace
 
-FailureOr<Inferred> inferLayouts(ModuleOp module, bool splitVariables) {
+FailureOr<Inferred> inferLayouts(ModuleOp module, bool splitVariables, bool keeps) {
   MeshAttr mesh = requirePrograms(module);
   if (!mesh) {
     return failure();
@@ -62,7 +62,9 @@ FailureOr<Inferred> inferLayouts(ModuleOp module, bool splitVariables) {
     if (split.empty()) {
       return Inferred{std::move(*problem), std::move(inference)};
     }
-    writeLayouts(*problem, inference); // all that has a layout by now is given in the next round
+    if (keeps) {
+      writeLayouts(*problem, inference); // all that has a layout by now is given in the next round
+    }
     llvm::for_each(split, expand);
   }
 }

@@ -15,9 +15,10 @@ struct Inferred {
   Inference inference;
 };
 
-// Infers the layout of every value of a module with a mesh from the given layouts. Changes only ops that it replaces by their expansions,
-// and the layouts from which it infers behind them.
-mlir::FailureOr<Inferred> inferLayouts(mlir::ModuleOp module, bool splitVariables);
+// Infers the layout of every value of a module with a mesh from the given layouts. Changes only the ops that it replaces by their
+// expansions, and the sources that it copies for each use (copySources). `keeps`: what has a layout when an op is expanded keeps it, which
+// is written; else only what was given before is given to the expanded module.
+mlir::FailureOr<Inferred> inferLayouts(mlir::ModuleOp module, bool splitVariables, bool keeps = true);
 
 // Infers layouts and writes them, as ashlar-propagate-layouts (passes.td).
 mlir::LogicalResult propagateLayouts(mlir::ModuleOp module, bool splitVariables);

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_ESTIMATE_H
 #define ASHLAR_PASSES_LAYOUT_REDISTRIBUTE_ESTIMATE_H
 
+#include "passes/layout/inference/propagate_layouts.h"
 #include "passes/layout/redistribute/local_program.h"
 
 #include <map>
@@ -70,9 +71,9 @@ Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, an
 // Estimates a module whose values all have layouts, on its mesh and device. Fails, with an error, where nothing can be decided.
 mlir::FailureOr<Estimate> estimateLayouts(mlir::ModuleOp module);
 
-// Estimates the layouts inferred from the given ones of a module, as propagateLayouts() and estimateLayouts() after each other do. The
-// module is used up. Fails, with an error, where either does.
-mlir::FailureOr<Estimate> estimateInferred(mlir::ModuleOp module, analysis::Planner &planner);
+// Estimates the inferred layouts of a module, as estimateLayouts() does once they are written. `inferred` is as before afterwards. Fails,
+// with an error, where nothing can be decided.
+mlir::FailureOr<Estimate> estimateInferred(mlir::ModuleOp module, Inferred &inferred, analysis::Planner &planner);
 
 } // namespace ashlar::layout
 

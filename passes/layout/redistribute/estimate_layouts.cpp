@@ -5,7 +5,6 @@
 #include "passes/layout/redistribute/estimate.h"
 
 #include "dialects/support/element_type.h"
-#include "passes/layout/inference/propagate_layouts.h"
 #include "passes/layout/redistribute/cut_axes.h"
 #include "passes/layout/redistribute/decide.h"
 
@@ -80,16 +79,19 @@ FailureOr<Estimate> estimateLayouts(ModuleOp module) {
   return failed(problem) ? FailureOr<Estimate>() : decideAndEstimate(module, *problem, planner);
 }
 
-FailureOr<Estimate> estimateInferred(ModuleOp module, analysis::Planner &planner) {
-  FailureOr<Inferred> inferred = inferLayouts(module, /*splitVariables=*/true);
-  if (failed(inferred)) {
-    return failure();
-  }
-  auto &[problem, inference] = *inferred;
+FailureOr<Estimate> estimateInferred(ModuleOp module, Inferred &inferred, analysis::Planner &planner) {
+  auto &[problem, inference] = inferred;
+  std::vector<std::optional<GivenLayout>> given;
+  given.reserve(problem.tensors.size());
   for (auto [number, tensor] : llvm::enumerate(problem.tensors)) {
+    given.push_back(std::move(tensor.given));
     tensor.given = GivenLayout{inference.getLayout(number), SmallVector<bool>(tensor.type.getRank(), false)};
   }
-  return decideAndEstimate(module, problem, planner);
+  FailureOr<Estimate> estimate = decideAndEstimate(module, problem, planner);
+  for (auto [tensor, before] : llvm::zip_equal(problem.tensors, given)) {
+    tensor.given = std::move(before);
+  }
+  return estimate;
 }
 
 } // namespace ashlar::layout

@@ -1,5 +1,5 @@
-// RUN: ashlar-opt %s -split-input-file -ashlar-autodiff -ashlar-optimizer -ashlar-shard-sequences | FileCheck %s --check-prefix=SUGGEST
-// RUN: ashlar-opt %s -split-input-file -ashlar-autodiff -ashlar-optimizer -ashlar-shard-sequences -ashlar-propagate-layouts="split-variables" \
+// RUN: ashlar-opt %s -split-input-file -ashlar-autodiff -ashlar-optimizer -ashlar-shard-sequences | FileCheck %s --check-prefix=LAYOUTS
+// RUN: ashlar-opt %s -split-input-file -ashlar-autodiff -ashlar-optimizer -ashlar-shard-sequences \
 // RUN:   -ashlar-insert-redistributions -ashlar-verify-layouts -ashlar-partition -ashlar-verify-partitioned | FileCheck %s
 
 // Two of Megatron's MLPs with a norm-like op between them: what lies between them is sharded along the sequence (dim 1), since the all-reduce
@@ -14,10 +14,9 @@ nn.variable @down trainable : tensor<128x64xf32> {dist.layout = #dist.layout<[{"
 nn.variable @up2 trainable : tensor<64x128xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 nn.variable @down2 trainable : tensor<128x64xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
 
-// SUGGEST-LABEL: func.func @train_step
-// SUGGEST: nn.tanh {{.*}} : tensor<16x256x128xf32>
-// SUGGEST: nn.add {{.*}} {dist.suggested = #dist.layout<[{}, {"tp"}, {}]>}
-// SUGGEST-NOT: dist.suggested = #dist.layout<[{{.}}"
+// LAYOUTS-LABEL: func.func @train_step
+// LAYOUTS: nn.tanh {{.*}} : tensor<16x256x128xf32>
+// LAYOUTS: nn.add {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}, {}]>]
 // CHECK-LABEL: func.func @train_step
 // CHECK: dist.slice %{{.*}} dim = 1 over ["tp"]
 // CHECK-NOT: dist.
@@ -71,9 +70,9 @@ nn.variable @down trainable : tensor<128x64xf32> {dist.layout = #dist.layout<[{"
 nn.variable @up2 trainable : tensor<64x128xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 nn.variable @down2 trainable : tensor<128x64xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
 
-// SUGGEST-LABEL: func.func @train_step
-// SUGGEST-NOT: dist.suggested
-// SUGGEST: return
+// LAYOUTS-LABEL: func.func @train_step
+// LAYOUTS-NOT: }, {"tp"}, {}]>
+// LAYOUTS: return
 func.func @train_step(%x: tensor<16x256x64xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}, {}, {}]>}) -> tensor<f32> {
   %scale = nn.read @scale : tensor<64xf32>
   %up = nn.read @up : tensor<64x128xf32>

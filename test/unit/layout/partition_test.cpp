@@ -180,7 +180,10 @@ TEST_CASE("estimate: layouts that are inferred cost what they do when they are w
     OwningOpRef<ModuleOp> written = module->clone(), inferred = module->clone();
     REQUIRE(succeeded(layout::propagateLayouts(*written, /*splitVariables=*/true)));
     analysis::Planner planner(dist::findMesh(*module));
-    FailureOr<layout::Estimate> estimated = layout::estimateLayouts(*written), same = layout::estimateInferred(*inferred, planner);
+    FailureOr<layout::Inferred> layouts = layout::inferLayouts(*inferred, /*splitVariables=*/true);
+    REQUIRE(succeeded(layouts));
+    FailureOr<layout::Estimate> estimated = layout::estimateLayouts(*written),
+                                same = layout::estimateInferred(*inferred, *layouts, planner);
     REQUIRE(succeeded(estimated));
     REQUIRE(succeeded(same));
     CHECK(numbersOf(*estimated) == numbersOf(*same));

@@ -52,7 +52,7 @@ inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 inline constexpr llvm::StringLiteral kReorderedAttr = "nn.reordered";
 
 // Attribute of writes (unit): each run of the forward pass of training makes them, as it moves the running statistics of a batch
-// normalization; they are no part of the update.
+// normalization, or adds up losses; they are no part of the update.
 inline constexpr llvm::StringLiteral kForwardWriteAttr = "nn.forward_write";
 
 // Attribute of trainable variables: their weight decay, instead of the optimizer's (f64).
@@ -93,8 +93,8 @@ inline constexpr llvm::StringLiteral kMicroBatchVariable = "ashlar.micro_batch";
 inline constexpr llvm::StringLiteral kLossSumVariable = "ashlar.loss_sum";
 inline constexpr llvm::StringLiteral kLossWeightVariable = "ashlar.loss_weight";
 
-// Results of @train_step and @eval_step: the loss; the divisor of the sum of losses; rows with the right class; and the number of rows,
-// where labels leave some out.
+// Results of @train_step, or of @update behind several of its runs, and of @eval_step: the loss. Of @eval_step: the divisor of the sum of
+// losses; rows with the right class; and the number of rows, where labels leave some out.
 inline constexpr llvm::StringLiteral kLossResult = "loss";
 inline constexpr llvm::StringLiteral kLossWeightResult = "loss_weight";
 inline constexpr llvm::StringLiteral kCorrectResult = "correct";

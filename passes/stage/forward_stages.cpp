@@ -56,16 +56,21 @@ LogicalResult StageAssignment::readRules(func::FuncOp step) {
   return success();
 }
 
-// Returns the ops that take a variable of the compiler whose value one stage has: the sum of the losses.
-SmallVector<Operation *> StageAssignment::summersOf(func::FuncOp step) const {
+// Returns the ops that make the loss: the results of the step, and what is added up in a variable of the compiler whose value one stage
+// has, with the ops that take that.
+SmallVector<Operation *> StageAssignment::lossOps(func::FuncOp step) const {
+  SmallVector<Operation *> ops;
+  for (Value result : step.front().getTerminator()->getOperands()) {
+    ops.push_back(result.getDefiningOp());
+  }
   llvm::StringSet<> sums;
   for (auto write : step.front().getOps<nn::WriteOp>()) {
     Operation *def = write.getValue().getDefiningOp();
     if (ModuleOp(module).lookupSymbol<nn::VariableOp>(write.getVariable()).getInternal() && def && accessOf(def) == Access::Fixed) {
       sums.insert(write.getVariable());
+      ops.push_back(def);
     }
   }
-  SmallVector<Operation *> ops;
   for (auto read : step.front().getOps<nn::ReadOp>()) {
     if (sums.contains(read.getVariable())) {
       llvm::copy_if(read->getUsers(), std::back_inserter(ops), [&](Operation *user) { return accessOf(user) == Access::Fixed; });
@@ -92,17 +97,12 @@ void StageAssignment::joinUsers(ArrayRef<Operation *> ops, const llvm::DenseSet<
 
 // Puts the ops that make the loss, and add it up, on the last stage.
 LogicalResult StageAssignment::assignLoss(func::FuncOp step, llvm::DenseSet<Operation *> &isRuled) {
-  for (Value result : step.front().getTerminator()->getOperands()) {
-    Operation *op = result.getDefiningOp();
+  for (Operation *op : lossOps(step)) {
     if (isRuled.contains(op) && stageOf[op] != stages - 1) {
       StringRef path = nn::getPath(op->getLoc());
       return step.emitError() << origins[path] << " puts " << describe(op) << ", which makes the loss, on " << noun() << " " << stageOf[op]
                               << ", but only the last one has it; let the rule match less, or give it pipeline_stage " << stages - 1;
     }
-    stageOf[op] = stages - 1;
-    isRuled.insert(op);
-  }
-  for (Operation *op : summersOf(step)) {
     stageOf[op] = stages - 1;
     isRuled.insert(op);
   }

@@ -58,6 +58,19 @@ void FunctionCut::addWrite(Operation *write, StageProgram &program) {
   time->second = std::min(time->second, program.time);
 }
 
+void FunctionCut::addResult(unsigned result, StageProgram &program) {
+  program.results.push_back(result);
+}
+
+void FunctionCut::forEachTaken(const StageProgram &program, function_ref<void(Value)> visit) {
+  for (Operation *op : llvm::concat<Operation *const>(program.ops.getArrayRef(), program.writes)) {
+    llvm::for_each(op->getOperands(), visit);
+  }
+  for (unsigned result : program.results) {
+    visit(function.front().getTerminator()->getOperand(result));
+  }
+}
+
 bool FunctionCut::isWrittenBefore(StringRef variable, const StageProgram &program) const {
   auto time = writeTimes.find({program.stage, variable});
   return time != writeTimes.end() && time->second < program.time;
@@ -111,13 +124,11 @@ void FunctionCut::planRematerialization(StageProgram &program) {
     }
     return found->second;
   };
-  for (Operation *op : llvm::concat<Operation *const>(program.ops.getArrayRef(), program.writes)) {
-    for (Value operand : op->getOperands()) {
-      if (std::optional<unsigned> node = nodeOf(operand)) {
-        graph.addEdge(*node + 1, needed, analysis::MinimumCut::kNever);
-      }
+  forEachTaken(program, [&](Value value) {
+    if (std::optional<unsigned> node = nodeOf(value)) {
+      graph.addEdge(*node + 1, needed, analysis::MinimumCut::kNever);
     }
-  }
+  });
   while (!pending.empty()) {
     Operation *op = pending.pop_back_val();
     const unsigned node = nodes.lookup(op);
@@ -223,12 +234,10 @@ LogicalResult FunctionCut::finish() {
   llvm::sort(order, [](StageProgram *a, StageProgram *b) { return std::pair(a->time, a->stage) < std::pair(b->time, b->stage); });
   for (StageProgram *program : order) {
     planRematerialization(*program);
-    for (Operation *op : llvm::concat<Operation *const>(program->ops.getArrayRef(), program->writes)) {
-      for (Value operand : op->getOperands()) {
-        if (failed(need(operand, *program))) {
-          return failure();
-        }
-      }
+    bool failedAny = false;
+    forEachTaken(*program, [&](Value value) { failedAny = failedAny || failed(need(value, *program)); });
+    if (failedAny) {
+      return failure();
     }
   }
   return success();
@@ -296,7 +305,7 @@ func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, functi
   }
   Operation *end = function.front().getTerminator();
   for (OpOperand &operand : end->getOpOperands()) {
-    if (programOf(operand.get().getDefiningOp()) == &program) {
+    if (programOf(operand.get().getDefiningOp()) == &program || llvm::is_contained(program.results, operand.getOperandNumber())) {
       resultTypes.push_back(operand.get().getType());
       resultAttributes.push_back(function.getResultAttrDict(operand.getOperandNumber()));
       results.push_back(operand.get());

@@ -22,6 +22,7 @@ struct StageProgram {
   int64_t time = 0;                                                 // programs of a lower time never take its results
   llvm::SetVector<mlir::Operation *> ops;                           // that it runs, of those with Access::Fixed
   llvm::SmallVector<mlir::Operation *> writes;                      // of variables, at its end
+  llvm::SmallVector<unsigned> results;                              // of the function, that it returns
   llvm::SetVector<mlir::Value> inputs;                              // arguments of the function
   llvm::MapVector<mlir::Value, StageProgram *> imports;             // values of other programs, with their producer
   llvm::MapVector<mlir::Value, llvm::SmallVector<int64_t>> exports; // values that others take, with the other stages among them
@@ -40,6 +41,9 @@ public:
 
   // Lets a program write a variable at its end.
   void addWrite(mlir::Operation *write, StageProgram &program);
+
+  // Lets a program return a result of the function that is a variable's value. Other results are returned by the program that makes them.
+  void addResult(unsigned result, StageProgram &program);
 
   // Returns the program that runs an op; null when none does.
   StageProgram *programOf(mlir::Operation *op) const { return programs.lookup(op); }
@@ -85,6 +89,9 @@ private:
   StageProgram *makerOf(mlir::Operation *op, const StageProgram &program);
 
   using Need = std::pair<mlir::Value, StageProgram *>;
+
+  // Calls `visit` with each value that the ops, the writes and the results of a program take.
+  void forEachTaken(const StageProgram &program, llvm::function_ref<void(mlir::Value)> visit);
 
   // Makes sure that a program will have a value, and all that it is made of.
   mlir::LogicalResult need(mlir::Value value, StageProgram &program);

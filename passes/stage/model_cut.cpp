@@ -129,6 +129,11 @@ void ModelCut::divideUpdate(FunctionCut &function) {
       function.add(&op, programOf(rounds[&op], assignment->of(&op)));
     }
   }
+  for (OpOperand &result : function.getFunction().front().getTerminator()->getOpOperands()) {
+    if (auto read = result.get().getDefiningOp<nn::ReadOp>()) {
+      function.addResult(result.getOperandNumber(), programOf(0, assignment->homeOf(read.getVariable()).value_or(cut.stages - 1)));
+    }
+  }
   llvm::StringMap<int64_t> lastReads; // by variable: the round of the last op that takes its value from before the step
   for (auto read : function.getFunction().front().getOps<nn::ReadOp>()) {
     for (Operation *user : read->getUsers()) {

@@ -84,7 +84,7 @@ private:
 
   // Forward ops (forward_stages.cpp).
   mlir::LogicalResult readRules(mlir::func::FuncOp step);
-  llvm::SmallVector<mlir::Operation *> summersOf(mlir::func::FuncOp step) const;
+  llvm::SmallVector<mlir::Operation *> lossOps(mlir::func::FuncOp step) const;
   mlir::LogicalResult assignForward(mlir::func::FuncOp step);
   mlir::LogicalResult assignLoss(mlir::func::FuncOp step, llvm::DenseSet<mlir::Operation *> &isRuled);
   void joinUsers(llvm::ArrayRef<mlir::Operation *> ops, const llvm::DenseSet<mlir::Operation *> &movable);

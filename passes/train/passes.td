@@ -311,11 +311,11 @@ def ClipGradientsPass : Pass<"ashlar-clip-gradients", "::mlir::ModuleOp"> {
 def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
   let summary = "Adds up the gradients of several micro-batches for one update.";
   let description = [{
-    @train_step becomes a run on one micro-batch, which adds its gradients to variables "<parameter>.gradient", and the update becomes a
-    separate function, which takes the sums. Both have the shapes of a micro-batch. A step is `count` runs of @train_step and one of
-    @update; its loss is the result of the last @train_step. Since each run's loss is its share of the loss of the step (ashlar-loss), this
-    is the step on all their samples, to rounding. Where a run returns a weight as well, loss and gradients of the step are the sums divided
-    by the sum of the weights.
+    @train_step becomes a run on one micro-batch, which adds its gradients to variables "<parameter>.gradient" and its loss to
+    @ashlar.loss_sum, and the update becomes a separate function, which takes the sums and returns the loss. Both have the shapes of a
+    micro-batch. A step is `count` runs of @train_step and one of @update. Since each run's loss is its share of the loss of the step
+    (ashlar-loss), this is the step on all their samples, to rounding. Where a run returned a weight as well, loss and gradients of the step
+    are the sums divided by the sum of the weights.
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
         %next = nn.sub %w, %gradient
@@ -324,12 +324,12 @@ def AccumulatePass : Pass<"ashlar-accumulate", "::mlir::ModuleOp"> {
     ==>
         %gradient = nn.gradient %g of @w : tensor<3xf32>          @train_step
         nn.write @w.gradient, (first micro-batch ? %gradient : @w.gradient + %gradient)
-        nn.write @ashlar.loss_sum, (first micro-batch ? %loss : @ashlar.loss_sum + %loss)
-        return @ashlar.loss_sum
+        nn.write @ashlar.loss_sum, (first micro-batch ? %loss : @ashlar.loss_sum + %loss) {nn.forward_write}
 
         %sum = nn.read @w.gradient                                @update
         %next = nn.sub %w, %sum
         nn.write @w, %next
+        return @ashlar.loss_sum
 
     @ashlar.micro_batch counts the runs since the last update. Random numbers are keyed by the place in the step: the index of an element of
     a tensor with a dim that is a multiple of `samples` begins at @ashlar.micro_batch times its elements. Where samples are its first dim,

@@ -277,10 +277,11 @@ private:
       if ((static_cast<int64_t>(i) + 1) % microBatches != 0) {
         continue;
       }
-      llvm::append_range(outcome, *results);
-      if (program.lookupSymbol<func::FuncOp>("update") && failed(interpreter.run("update", {}))) { // as the runtime: at the end of a step
+      if (program.lookupSymbol<func::FuncOp>("update") &&
+          failed(results = reference::runGlobal(interpreter, "update", {}))) { // at the end of a step
         return failure();
       }
+      llvm::append_range(outcome, *results);
     }
     for (nn::VariableOp parameter : parameters()) {
       FailureOr<Tensor> value = reference::getGlobalVariable(interpreter, parameter.getSymName());

@@ -25,7 +25,7 @@ std::string variableName(nn::VariableOp variable, int64_t step) {
 }
 
 std::string outputName(StringRef function, unsigned i, int64_t number) {
-  return llvm::formatv("@{0} {1} of {2} {3}", function, i, function == nn::kTrainStep ? "step" : "batch", number);
+  return llvm::formatv("@{0} {1} of {2} {3}", function, i, function == nn::kUpdate ? "step" : "batch", number);
 }
 
 int64_t stepsOf(const PipelineCase &what) {
@@ -103,19 +103,19 @@ FailureOr<ModuleRun> runWhole(ModuleOp program, const PipelineCase &what, const 
     }
   };
   for (int64_t step = 0; step < stepsOf(what); ++step) {
-    FailureOr<std::vector<Tensor>> results = failure();
     if (program.lookupSymbol(nn::kPrepare) && failed(interpreter.run(nn::kPrepare, {}))) {
       return failure();
     }
     for (int64_t i = 0; i < what.microBatches; ++i) {
-      if (failed(results = reference::runGlobal(interpreter, nn::kTrainStep, what.batches[step * what.microBatches + i]))) {
+      if (failed(reference::runGlobal(interpreter, nn::kTrainStep, what.batches[step * what.microBatches + i]))) {
         return failure();
       }
     }
-    add(nn::kTrainStep, step, *results);
-    if (failed(interpreter.run(nn::kUpdate, {}))) {
+    FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, nn::kUpdate, {});
+    if (failed(results)) {
       return failure();
     }
+    add(nn::kUpdate, step, *results);
     for (auto variable : program.getOps<nn::VariableOp>()) {
       FailureOr<Tensor> value = reference::getGlobalVariable(interpreter, variable.getSymName());
       if (failed(value)) {
@@ -146,11 +146,12 @@ FailureOr<ModuleRun> runStages(ModuleOp program, ModuleOp cut, int64_t ranks, co
     stages.setVariable(nn::kMicroBatchVariable, firstMicroBatch(variable));
   }
   ModuleRun run;
-  auto step = program.lookupSymbol<func::FuncOp>(nn::kTrainStep), evaluation = program.lookupSymbol<func::FuncOp>(nn::kEvalStep);
+  auto step = program.lookupSymbol<func::FuncOp>(nn::kTrainStep), update = program.lookupSymbol<func::FuncOp>(nn::kUpdate),
+       evaluation = program.lookupSymbol<func::FuncOp>(nn::kEvalStep);
   for (int64_t number = 0; number < stepsOf(what); ++number) {
     auto outputs = stages.runStep(
         [&](StringRef name, int64_t microBatch) { return inputOf(step, name, what.batches[number * what.microBatches + microBatch]); });
-    if (failed(outputs) || failed(addOutputs(step, number, *outputs, run)) || failed(addVariables(program, number, stages, run))) {
+    if (failed(outputs) || failed(addOutputs(update, number, *outputs, run)) || failed(addVariables(program, number, stages, run))) {
       return failure();
     }
   }

@@ -98,7 +98,9 @@ public:
     auto partial = dist::LayoutAttr::get(variable.getContext(), terms->layout);
     assignment.partialVariables.emplace_back(variable, partial);
     apply(*terms);
-    auto cause = dist::EndAttr::get(variable.getContext(), dist::EndKind::Gradient, variable.getStateOf().value_or(variable.getSymName()));
+    const std::optional<StringRef> parameter = variable.getStateOf(); // none: a loss, or its weight
+    auto cause = dist::EndAttr::get(variable.getContext(), parameter ? dist::EndKind::Gradient : dist::EndKind::State,
+                                    parameter.value_or(variable.getSymName()));
     for (unsigned read : reads) {
       if (!llvm::is_contained(terms->reads, read)) {
         assignment.redistributeUses(resultOf(read), assignment.made(resultOf(read)), cause);

@@ -68,8 +68,8 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     return least > 0 ? nn::MaxOp::create(b, wide, nn::ConstantOp::create(b, nn::splat(typeOf(wide), least))).getResult() : wide;
   }
 
-  // Moves the update into a new function, which takes the sums of the gradients, divided by the weights of the losses where they have any,
-  // and starts the next step.
+  // Moves the update into a new function, which takes the sums of the gradients and of the losses, divided by the weights of the losses
+  // where they have any, returns the loss, and starts the next step.
   void outlineUpdate(func::FuncOp step, const UpdatePhase &update) {
     Location loc = step.getLoc();
     OpBuilder atModule(getOperation().getContext());
@@ -79,16 +79,22 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     b.setInsertionPointToStart(function.addEntryBlock());
     NumberBuilder numbers(b);
     Number share = 1.0;
+    auto lossType = cast<RankedTensorType>(step.getResultTypes().front());
+    Value loss = nn::ReadOp::create(b, lossType, nn::kLossSumVariable);
     if (hasWeight(step)) {
       Value weights = nn::ReadOp::create(b, step.getResultTypes()[1], nn::kLossWeightVariable);
-      share = numbers.divide(1.0, divisorOf(b, weights, leastOf(step)));
+      Value divisor = divisorOf(b, weights, leastOf(step));
+      share = numbers.divide(1.0, divisor);
+      loss = converted(b, nn::DivOp::create(b, converted(b, loss, b.getF64Type()), divisor), lossType.getElementType());
     }
     IRMapping taken; // the update's operands from the rest of the step
     for (nn::GradientOp gradient : update.gradients()) {
       Value sum = nn::ReadOp::create(b, sumType(gradient), sumName(gradient));
       taken.map(gradient.getResult(), converted(b, numbers.scaled(sum, share), typeOf(gradient).getElementType()));
     }
-    Operation *end = func::ReturnOp::create(b);
+    Operation *end = func::ReturnOp::create(b, loss);
+    function.setFunctionType(b.getFunctionType({}, lossType));
+    function.setResAttrsAttr(b.getArrayAttr(step.getResAttrsAttr()[0]));
     b.setInsertionPoint(end);
     for (Operation *op : update.ops()) {
       for (OpOperand &operand : op->getOpOperands()) {
@@ -122,7 +128,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     return b.clone(*def, taken)->getResult(0);
   }
 
-  // Adds the gradients and the loss of a micro-batch to the sums of its step.
+  // Adds the gradients, the loss and its weight of a micro-batch to the sums of its step.
   void accumulate(func::FuncOp step, ArrayRef<nn::GradientOp> gradients) {
     Operation *end = step.front().getTerminator();
     auto own = NameLoc::get(StringAttr::get(&getContext(), "accumulate"));
@@ -142,26 +148,13 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     }
     b.setLoc(own);
     b.setInsertionPoint(end);
-    auto addUp = [&](Value x, StringRef variable) {
+    for (auto [x, variable] : llvm::zip(end->getOperands(), ArrayRef<StringRef>{nn::kLossSumVariable, nn::kLossWeightVariable})) {
       Value sum = addTo(b, isFirst, nn::ReadOp::create(b, x.getType(), variable), x);
-      nn::WriteOp::create(b, variable, sum);
-      return sum;
-    };
-    Value loss = addUp(end->getOperand(0), nn::kLossSumVariable);
-    if (hasWeight(step)) {
-      Value divisor = divisorOf(b, addUp(end->getOperand(1), nn::kLossWeightVariable), leastOf(step));
-      // Before the last run weights may add up to 0, which is no fault yet.
-      Value last = nn::ConstantOp::create(b, nn::splat(index, static_cast<double>(count - 1)));
-      Value isLast = nn::CompareOp::create(b, index.clone(b.getI1Type()), nn::Predicate::Eq, number, last);
-      Value one = nn::ConstantOp::create(b, nn::splat(typeOf(divisor), 1));
-      divisor = nn::SelectOp::create(b, divisor.getType(), isLast, divisor, one);
-      loss = converted(b, nn::DivOp::create(b, converted(b, loss, b.getF64Type()), divisor), typeOf(loss).getElementType());
+      nn::WriteOp::create(b, variable, sum)->setAttr(nn::kForwardWriteAttr, b.getUnitAttr());
     }
-    end->setOperands(loss);
-    if (hasWeight(step)) {
-      step.setFunctionType(FunctionType::get(&getContext(), step.getArgumentTypes(), loss.getType()));
-      step.setResAttrsAttr(ArrayAttr::get(&getContext(), step.getResAttrsAttr()[0]));
-    }
+    end->setOperands({});
+    step.setFunctionType(b.getFunctionType(step.getArgumentTypes(), {}));
+    step.setResAttrsAttr({});
     Value one = nn::ConstantOp::create(b, nn::splat(index, 1));
     nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::AddOp::create(b, number, one));
   }

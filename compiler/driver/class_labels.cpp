@@ -6,6 +6,7 @@
 
 #include "compiler/job/job.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "passes/train/loss/named_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -70,7 +71,7 @@ uint64_t classesOfPicked(nn::ReduceOp sum, Value &labels) {
 
 llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, ModuleOp module) {
   llvm::StringMap<ClassLabels> labels;
-  auto forward = module.lookupSymbol<func::FuncOp>(nn::kForward);
+  func::FuncOp forward = nn::findProgram(module, nn::ProgramRole::Run);
   if (!forward) {
     return labels;
   }

@@ -30,6 +30,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/byte_text.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/memory/collective_order.h"
@@ -153,7 +154,7 @@ private:
     if (failed(passes.run(*module))) {
       return failure();
     }
-    if (auto evaluation = module->lookupSymbol<func::FuncOp>(nn::kEvalStep)) {
+    if (func::FuncOp evaluation = nn::findProgram(*module, nn::ProgramRole::EvalStep)) {
       for (unsigned i = 0; i < evaluation.getNumResults(); ++i) {
         auto least = evaluation.getResultAttrOfType<FloatAttr>(i, nn::kLeastAttr);
         leastWeight = least ? least.getValueAsDouble() : leastWeight;

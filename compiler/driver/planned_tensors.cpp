@@ -6,6 +6,7 @@
 
 #include "compiler/pipelines/local_model.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -44,8 +45,8 @@ llvm::StringMap<frontend::PlannedTensor> plannedTensors(ModuleOp module) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
     add(variable.getSymNameAttr(), variable.getTensorType(), variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr));
   }
-  Operation *step = module.lookupSymbol(nn::kTrainStep);
-  auto function = cast<func::FuncOp>(step ? step : module.lookupSymbol(nn::kForward));
+  func::FuncOp step = nn::findProgram(module, nn::ProgramRole::TrainStep);
+  func::FuncOp function = step ? step : nn::findProgram(module, nn::ProgramRole::Run);
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     add(function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), argument.getType(), dist::findLayout(argument));

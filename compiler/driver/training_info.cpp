@@ -223,7 +223,7 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm:
     made.ignoredLabel = classes.ignored;
     info.dataset.features.push_back(std::move(made));
   }
-  auto isEvaluation = [](exec::ProgramOp program) { return nn::isEvaluation(program.getSymName()); };
+  auto isEvaluation = [](exec::ProgramOp program) { return nn::isEvaluation(program); };
   auto trains = [&](exec::ProgramOp program) { return !isEvaluation(program); };
   if (llvm::Error error = checkFeatures(info.dataset, outsideNames(stages, trains, inputsOf))) {
     return std::move(error);

@@ -12,14 +12,6 @@ using namespace mlir;
 
 namespace ashlar::frontend {
 
-namespace {
-
-// Symbols of the module that later passes create.
-constexpr llvm::StringLiteral kReservedNames[] = {nn::kEvalStep, nn::kForward, nn::kInit,      nn::kLargerForward,
-                                                  "mesh",        nn::kPrepare, nn::kTrainStep, nn::kUpdate};
-
-} // namespace
-
 Location GraphValues::locationOf(StringRef path) {
   return NameLoc::get(builder.getStringAttr(path));
 }
@@ -171,7 +163,7 @@ void GraphValues::declareVariable(StringRef name, RankedTensorType type, Attribu
 Value GraphValues::readParameter(const Entry &entry) {
   Value &read = reads[entry.parameter];
   if (!read) {
-    if (llvm::is_contained(kReservedNames, entry.parameter) || StringRef(entry.parameter).starts_with("ashlar.")) {
+    if (StringRef(entry.parameter).starts_with("ashlar.")) {
       throw ImportError("parameter \"" + entry.parameter + "\" has a name that the compiler uses itself; rename it in the model");
     }
     declareVariable(entry.parameter, entry.parameterType, entry.makeInit(),

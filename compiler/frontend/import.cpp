@@ -7,6 +7,7 @@
 #include "compiler/frontend/importer/importer.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/job/job.h"
+#include "dialects/nn/programs.h"
 
 using namespace mlir;
 
@@ -68,11 +69,11 @@ void addLargerForward(ModuleOp module, StringRef path, const ImportOptions &opti
   ScopedDiagnosticHandler silent(context, [](Diagnostic &) { return success(); }); // all has been said
   try {
     OwningOpRef<ModuleOp> made = Importer(path, larger, context).run();
-    auto forward = made->lookupSymbol<func::FuncOp>(nn::kForward);
+    func::FuncOp forward = nn::findProgram(*made, nn::ProgramRole::Run);
     forward->remove();
-    forward.setName(nn::kLargerForward);
     forward.setPrivate();
     module.push_back(forward);
+    nn::setProgram(forward, nn::ProgramRole::LargerRun);
   } catch (const ImportError &) {
   }
 }

@@ -15,6 +15,7 @@
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
+#include "dialects/nn/programs.h"
 #include "passes/format/passes.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
@@ -257,7 +258,7 @@ LogicalResult attachOpRules(ModuleOp module, const job::Job &job) {
     attach(module, dist::kStageRulesAttr, job, stageOf);
   }
   attach(module, dist::kRecomputeRulesAttr, job, recomputeOf);
-  auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
+  func::FuncOp step = nn::findProgram(module, nn::ProgramRole::TrainStep);
   if (!step) {
     return success();
   }
@@ -306,7 +307,7 @@ void attachMachine(ModuleOp module, const Variant &variant, const job::Job &job)
   dist::MeshOp op = dist::findMesh(module);
   if (!op) {
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    op = dist::MeshOp::create(builder, module.getLoc(), "mesh", mesh);
+    op = dist::MeshOp::create(builder, module.getLoc(), nn::freeSymbol(module, "mesh"), mesh);
   }
   assert(op.getMesh() == mesh && "the module is for another mesh");
   if (!variant.deviceIds.empty()) {

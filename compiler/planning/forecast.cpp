@@ -96,7 +96,7 @@ private:
       }
       const uint64_t bytes = byteSize(cast<RankedTensorType>(type));
       (isPassed ? passed : ports) += bytes * (isPassed || attributes.contains(dist::kSlotAttr) ? slots : 1);
-      const bool isBatch = kind == "input" && !isPassed && !nn::isEvaluation(function.getSymName());
+      const bool isBatch = kind == "input" && !isPassed && !nn::isEvaluation(function);
       batch += isBatch ? rt::roundUp(bytes, ASHLAR_RT_ALIGNMENT) : 0;
     };
     auto attributesOf = [&](DictionaryAttr given) { return given ? given : DictionaryAttr::get(module.getContext()); };
@@ -122,14 +122,14 @@ private:
 
   // Batches wait in stages, those of --eval in stages of their own; a model gets its inputs at once.
   void addBatches() {
-    if (module.lookupSymbol(nn::kForward) && !module->hasAttr(dist::kStageAttr)) {
+    if (nn::findProgram(module, nn::ProgramRole::Run) && !module->hasAttr(dist::kStageAttr)) {
       return;
     }
     if (traits.hasDeviceMemory) {
       return add("batches", rt::kFeeds * batch);
     }
     add("batches", rt::stagedBytes(batch));
-    if (llvm::any_of(programs, [](const StepProgram &each) { return nn::isEvaluation(StepProgram(each).function.getSymName()); })) {
+    if (llvm::any_of(programs, [](const StepProgram &each) { return nn::isEvaluation(StepProgram(each).function); })) {
       add("batches of --eval", rt::stagedBytes(batch));
     }
   }

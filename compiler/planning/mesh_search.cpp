@@ -7,6 +7,7 @@
 #include "compiler/command/diagnostics.h"
 #include "compiler/report/units.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "passes/search/solver/deadline.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -131,7 +132,7 @@ private:
     if (failed(whole)) {
       return "";
     }
-    for (auto write : whole->lookupSymbol<func::FuncOp>(nn::kTrainStep).front().getOps<nn::WriteOp>()) {
+    for (auto write : nn::findProgram(*whole, nn::ProgramRole::TrainStep).front().getOps<nn::WriteOp>()) {
       if (write->hasAttr(nn::kForwardWriteAttr)) {
         return "batch normalizations, which move \"" + write.getVariable().str() + "\", take the statistics of a micro-batch";
       }

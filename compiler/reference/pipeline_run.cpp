@@ -68,7 +68,8 @@ FailureOr<Tensor> PipelineRun::getVariable(StringRef name) {
 
 LogicalResult PipelineRun::runInit() {
   return success(llvm::all_of(stages, [](Stage &stage) {
-    return !stage.module.lookupSymbol<func::FuncOp>(nn::kInit) || succeeded(stage.interpreter.run(nn::kInit, {}));
+    func::FuncOp init = nn::findProgram(stage.module, nn::ProgramRole::Init);
+    return !init || succeeded(stage.interpreter.run(init.getSymName(), {}));
   }));
 }
 
@@ -92,7 +93,7 @@ FailureOr<std::vector<PipelineRun::Outputs>> PipelineRun::evaluate(int64_t batch
     stage.order.clear();
     for (int64_t first = 0; first < batches; first += group) {
       for (auto program : stage.module.getOps<func::FuncOp>()) {
-        for (int64_t batch = first; nn::isEvaluation(program.getSymName()) && batch < std::min(first + group, batches); ++batch) {
+        for (int64_t batch = first; nn::isEvaluation(program) && batch < std::min(first + group, batches); ++batch) {
           stage.order.push_back({program.getSymName().str(), batch});
         }
       }

@@ -82,7 +82,7 @@ private:
   void writePrograms() {
     if (variant.getNumStages() > 1) {
       for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
-        if (program.getSymName() != nn::kInit && !nn::isEvaluation(program.getSymName())) {
+        if (!nn::hasRole(program, nn::ProgramRole::Init) && !nn::isEvaluation(program)) {
           writeCollectives(program, ("a run of " + program.getSymName()).str());
           writeInstructions(program, program.getSymName());
         }
@@ -90,7 +90,7 @@ private:
       return;
     }
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
-      if (auto [run, subject] = describeRun(program.getSymName()); !run.empty()) {
+      if (auto [run, subject] = describeRun(program); !run.empty()) {
         writeCollectives(program, run);
         writeInstructions(program, subject);
       }
@@ -98,21 +98,28 @@ private:
   }
 
   // Returns what a run of a program is in a step without stages, as part of a sentence and as its subject; "" for programs of no step.
-  std::pair<llvm::StringRef, llvm::StringRef> describeRun(llvm::StringRef program) {
-    if (program == nn::kPrepare) {
-      return {"before a step", "preparation"};
-    }
-    if (program == nn::kUpdate) {
-      return {"an update", "update"};
-    }
-    if (nn::isOncePerStep(program)) {
-      return program.ends_with(nn::kUpdate) ? std::pair("the last micro-batch and the update", "last run")
-                                            : std::pair("the first micro-batch and before it", "first run");
-    }
-    if (program != nn::kTrainStep && program != nn::kForward) {
+  std::pair<llvm::StringRef, llvm::StringRef> describeRun(exec::ProgramOp program) {
+    nn::ProgramAttr role = nn::programOf(program);
+    if (!role) {
       return {};
     }
-    return variant.getOrderAttr() ? std::pair("a micro-batch", "micro-batch") : std::pair("a step", "step");
+    if (role.getUpdates()) {
+      return {"the last micro-batch and the update", "last run"};
+    }
+    if (role.getPrepares()) {
+      return {"the first micro-batch and before it", "first run"};
+    }
+    switch (role.getRole()) {
+    case nn::ProgramRole::Prepare:
+      return {"before a step", "preparation"};
+    case nn::ProgramRole::Update:
+      return {"an update", "update"};
+    case nn::ProgramRole::TrainStep:
+    case nn::ProgramRole::Run:
+      return variant.getOrderAttr() ? std::pair("a micro-batch", "micro-batch") : std::pair("a step", "step");
+    default:
+      return {};
+    }
   }
 
   int64_t devices() {
@@ -164,7 +171,7 @@ private:
       for (mlir::Attribute each : sends ? sends.getValue() : llvm::ArrayRef<mlir::Attribute>()) {
         auto transfer = mlir::cast<exec::TransferAttr>(each);
         auto tensor = mlir::cast<exec::TensorOp>(mlir::SymbolTable::lookupSymbolIn(variant, transfer.getTensor().getAttr()));
-        if (!nn::isEvaluation(program.getSymName()) && !nn::isOncePerStep(program.getSymName())) {
+        if (!nn::isEvaluation(program) && !nn::isOncePerStep(program)) {
           sent[transfer.getStage()] += byteSize(tensor.getBuffer().getType());
         }
       }
@@ -295,7 +302,7 @@ private:
                               .str());
     }
     writeOverlap(step);
-    if (sums.empty() && step.getSymName() != nn::kPrepare) { // which has any only where parameters are sharded
+    if (sums.empty() && !nn::hasRole(step, nn::ProgramRole::Prepare)) { // which has any only where parameters are sharded
       line("collectives", run == "a step" ? "none" : ("none " + run).str());
     }
   }

@@ -5,10 +5,11 @@
 #include "compiler/target/image_emitter.h"
 
 #include "compiler/report/sentences.h"
+#include "compiler/target/abi_numbers.h"
 #include "compiler/target/host_code.h"
 #include "compiler/target/table_writer.h"
 #include "dialects/exec/exec.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
@@ -24,100 +25,6 @@ namespace {
 using llvm::Constant;
 using llvm::SmallVector;
 
-// Returns the ABI's number of an element type.
-uint32_t dtypeOf(mlir::Type type) {
-  return llvm::TypeSwitch<mlir::Type, uint32_t>(type)
-      .Case([](mlir::Float32Type) { return ASHLAR_RT_F32; })
-      .Case([](mlir::Float64Type) { return ASHLAR_RT_F64; })
-      .Case([](mlir::Float16Type) { return ASHLAR_RT_F16; })
-      .Case([](mlir::BFloat16Type) { return ASHLAR_RT_BF16; })
-      .Case([](mlir::IntegerType integer) -> uint32_t {
-        const bool hasNoSign = integer.isUnsigned();
-        switch (integer.getWidth()) {
-        case 1:
-          return ASHLAR_RT_BOOL;
-        case 8:
-          return hasNoSign ? ASHLAR_RT_U8 : ASHLAR_RT_I8;
-        case 16:
-          return hasNoSign ? ASHLAR_RT_U16 : ASHLAR_RT_I16;
-        case 32:
-          return hasNoSign ? ASHLAR_RT_U32 : ASHLAR_RT_I32;
-        default:
-          return hasNoSign ? ASHLAR_RT_U64 : ASHLAR_RT_I64;
-        }
-      });
-}
-
-// The runtime finds programs by the names that passes give them.
-constexpr bool areEqual(std::string_view a, std::string_view b) {
-  return a == b;
-}
-static_assert(areEqual(nn::kInit.data(), ASHLAR_RT_INIT) && areEqual(nn::kTrainStep.data(), ASHLAR_RT_TRAIN_STEP) &&
-              areEqual(nn::kEvalStep.data(), ASHLAR_RT_EVAL_STEP) && areEqual(nn::kForward.data(), ASHLAR_RT_FORWARD));
-
-// Enums of the dialects in numbers of the ABI. No switch has a default, so that a new case does not compile until it has a number here.
-uint32_t kindOf(CollectiveKind kind) {
-  switch (kind) {
-  case CollectiveKind::Slice:
-    return ASHLAR_RT_SLICE;
-  case CollectiveKind::AllReduce:
-    return ASHLAR_RT_ALL_REDUCE;
-  case CollectiveKind::ReduceScatter:
-    return ASHLAR_RT_REDUCE_SCATTER;
-  case CollectiveKind::AllToAll:
-    return ASHLAR_RT_ALL_TO_ALL;
-  case CollectiveKind::AllGather:
-    return ASHLAR_RT_ALL_GATHER;
-  case CollectiveKind::Permute:
-    return ASHLAR_RT_PERMUTE;
-  case CollectiveKind::Broadcast:
-    return ASHLAR_RT_BROADCAST;
-  case CollectiveKind::Halo:
-    return ASHLAR_RT_HALO;
-  }
-  llvm_unreachable("unknown collective");
-}
-
-uint32_t reductionOf(Reduction reduction) {
-  switch (reduction) {
-  case Reduction::Sum:
-    return ASHLAR_RT_SUM;
-  case Reduction::Max:
-    return ASHLAR_RT_MAX;
-  case Reduction::Min:
-    return ASHLAR_RT_MIN;
-  }
-  llvm_unreachable("unknown reduction");
-}
-
-uint32_t roleOf(exec::Role role) {
-  switch (role) {
-  case exec::Role::Variable:
-    return ASHLAR_RT_VARIABLE;
-  case exec::Role::State:
-    return ASHLAR_RT_STATE;
-  case exec::Role::Input:
-    return ASHLAR_RT_INPUT;
-  case exec::Role::Output:
-    return ASHLAR_RT_OUTPUT;
-  case exec::Role::Passed:
-    return ASHLAR_RT_PASSED;
-  }
-  llvm_unreachable("unknown role");
-}
-
-uint32_t spaceOf(exec::Space space) {
-  switch (space) {
-  case exec::Space::Arena:
-    return ASHLAR_RT_ARENA;
-  case exec::Space::Constant:
-    return ASHLAR_RT_CONSTANT;
-  case exec::Space::Slot:
-    return ASHLAR_RT_SLOT;
-  }
-  llvm_unreachable("unknown space");
-}
-
 // The owner of a tensor or an instruction, as the ABI has it.
 uint32_t ownerOf(mlir::Operation *op) {
   std::optional<int64_t> owner = exec::getOwner(op);
@@ -132,6 +39,9 @@ public:
     SmallVector<Constant *> variants;
     for (auto op : program.getOps<exec::VariantOp>()) {
       variants.push_back(variant(op, info));
+    }
+    if (!programWithoutRole.empty()) {
+      return llvm::createStringError("program %s has no role; give it nn.program, as #nn.program<train_step>", programWithoutRole.c_str());
     }
     if (!missingKernel.empty()) {
       return llvm::createStringError("kernel %s is called by a program but was not generated", missingKernel.c_str());
@@ -304,11 +214,22 @@ private:
                                  [&](mlir::FlatSymbolRefAttr symbol) { return tensorIndex.lookup(symbol.getValue()); });
     };
     SmallVector<uint32_t> inputs = indices(op.getInputs()), outputs = indices(op.getOutputs());
-    return table.record<ashlar_rt_program>({table.string(op.getSymName()), table.u32(instructions.size()), table.array(instructions),
-                                            table.u32(inputs.size()), table.u32Array(inputs), table.u32(outputs.size()),
-                                            table.u32Array(outputs), table.u32(countOf(op.getReceivesAttr())),
+    return table.record<ashlar_rt_program>({table.string(op.getSymName()), programId(op), table.u32(instructions.size()),
+                                            table.array(instructions), table.u32(inputs.size()), table.u32Array(inputs),
+                                            table.u32(outputs.size()), table.u32Array(outputs), table.u32(countOf(op.getReceivesAttr())),
                                             transfers(op.getReceivesAttr(), tensorIndex), table.u32(countOf(op.getSendsAttr())),
                                             transfers(op.getSendsAttr(), tensorIndex), table.u64(op.getPredictedNs().value_or(0))});
+  }
+
+  Constant *programId(exec::ProgramOp op) {
+    nn::ProgramAttr role = nn::programOf(op);
+    if (!role) {
+      programWithoutRole = op.getSymName().str();
+      return table.record<ashlar_rt_program_id>({table.u32(0), table.u32(0), table.u32(0), table.u32(0)});
+    }
+    const uint32_t joined = (role.getPrepares() ? ASHLAR_RT_PREPARES : 0) | (role.getUpdates() ? ASHLAR_RT_UPDATES : 0);
+    return table.record<ashlar_rt_program_id>(
+        {table.u32(roleOf(role.getRole())), table.u32(role.getChunk()), table.u32(role.getRound()), table.u32(joined)});
   }
 
   static size_t countOf(mlir::ArrayAttr list) { return list ? list.size() : 0; }
@@ -341,7 +262,11 @@ private:
         addRepeat(begin, part.getCount(), part.getStride());
       }
     } else if (info.training) {
-      addRun(ASHLAR_RT_TRAIN_STEP, 0, /*takesBatch=*/true);
+      for (auto program : op.getBody().getOps<exec::ProgramOp>()) {
+        if (nn::hasRole(program, nn::ProgramRole::TrainStep)) {
+          addRun(program.getSymName(), 0, /*takesBatch=*/true);
+        }
+      }
       addRepeat(0, 1, 0);
     }
     return table.record<ashlar_rt_order>({table.u32(runs.size()), table.array(runs), table.u32(repeats.size()), table.array(repeats)});
@@ -456,6 +381,7 @@ private:
   llvm::Module &module;
   TableWriter table;
   llvm::ArrayRef<DeviceCode> deviceCodes;
+  std::string programWithoutRole;
   std::string missingKernel;
 };
 

@@ -39,6 +39,9 @@ struct GradientResource : public mlir::SideEffects::Resource::Base<GradientResou
 // Attribute of function arguments and results: the outside name of an input or output.
 inline constexpr llvm::StringLiteral kNameAttr = "nn.name";
 
+// Attribute of functions, and of their exec programs: the role (#nn.program). See programs.h.
+inline constexpr llvm::StringLiteral kProgramAttr = "nn.program";
+
 // Attribute of ops: the outside names of their results (array of strings, "" for none).
 inline constexpr llvm::StringLiteral kOutputsAttr = "nn.outputs";
 
@@ -66,19 +69,6 @@ inline constexpr llvm::StringLiteral kLeastAttr = "nn.least";
 
 // Attribute of function arguments that the compiler adds for itself (unit): no rule means them, and no report lists them.
 inline constexpr llvm::StringLiteral kInternalAttr = "nn.internal";
-
-// The functions of a module. One that trains has @init, @train_step and @eval_step; one that does not, @init and @forward.
-inline constexpr llvm::StringLiteral kInit = "init";
-inline constexpr llvm::StringLiteral kTrainStep = "train_step";
-// Ahead of @train_step where a step is several runs of that: what all of them use.
-inline constexpr llvm::StringLiteral kPrepare = "prepare";
-// Behind @train_step where a step is several runs of that: the update of the variables.
-inline constexpr llvm::StringLiteral kUpdate = "update";
-inline constexpr llvm::StringLiteral kEvalStep = "eval_step";
-inline constexpr llvm::StringLiteral kForward = "forward";
-// In a trained model, up to ashlar-loss, besides @forward: the same function for a larger batch, the batch of a step or, where that is one
-// run of @train_step, twice as large.
-inline constexpr llvm::StringLiteral kLargerForward = "larger_forward";
 
 // The variable that holds the seed of all random numbers (written from outside, before @init), and the one that counts training steps.
 inline constexpr llvm::StringLiteral kSeedVariable = "ashlar.seed";

@@ -30,13 +30,52 @@ def Nn_Dialect : Dialect {
     Parameters, optimizer state, step counter and seed are module-level symbols (`nn.variable`); `nn.read` and `nn.write` are the only
     ops with effects. A function's arguments and results carry their outside name in the attribute `nn.name`.
 
+    A function that is a program of the model has its role in the attribute `nn.program` (`#nn.program`). The name of a program is for
+    reports and for the order of a step (`dist.order`) alone.
+
     The module path of an op (`layer1/Gemm`) is its location.
   }];
   let useDefaultAttributePrinterParser = 1;
   let hasConstantMaterializer = 1;
+  let hasOperationAttrVerify = 1; // nn.program
 }
 
 class Nn_Attr<string name, string attrMnemonic> : AttrDef<Nn_Dialect, name> { let mnemonic = attrMnemonic; }
+
+def Nn_ProgramAttr : Nn_Attr<"Program", "program"> {
+  let summary = "The role of a function in a model";
+  let description = [{
+    | role | the program |
+    |---|---|
+    | `init` | sets all variables |
+    | `run` | runs the model |
+    | `larger_run` | `run` for a larger batch; up to `ashlar-loss`, in a model that is trained |
+    | `prepare` | computes values that all micro-batches of a step share |
+    | `train_step` | runs a step, or one micro-batch of it |
+    | `forward`, `backward`, `weights` | run a part of a micro-batch on a stage of a pipeline; `weights`: the gradients that no other stage needs |
+    | `update` | updates the variables after the last micro-batch |
+    | `eval_step` | computes the loss of a batch |
+
+    `chunk`: the chunk of a stage that has several. `round`: the update of a stage is one program for each round of messages. `prepares`,
+    `updates`: one run joins the preparation of the step before the micro-batch, or its update after it.
+
+        func.func @train_step(...) attributes {nn.program = #nn.program<train_step>}
+        #nn.program<forward, chunk = 1>
+        #nn.program<update, round = 2>
+        #nn.program<train_step, updates = true>
+
+    **Constraints:** (C1) chunk and round >= 0; (C2) a chunk of forward, backward, weights or eval_step; (C3) a round of update;
+    (C4) prepares and updates of train_step, forward, backward or weights.
+  }];
+  let parameters = (ins EnumParameter<Nn_ProgramRole>:$role, DefaultValuedParameter<"int64_t", "0">:$chunk,
+                        DefaultValuedParameter<"int64_t", "0">:$round, DefaultValuedParameter<"bool", "false">:$prepares,
+                        DefaultValuedParameter<"bool", "false">:$updates);
+  let assemblyFormat = "`<` $role (`,` struct($chunk, $round, $prepares, $updates)^)? `>`";
+  let builders = [AttrBuilder<(ins "::ashlar::nn::ProgramRole":$role, CArg<"int64_t", "0">:$chunk, CArg<"int64_t", "0">:$round), [{
+    return $_get($_ctxt, role, chunk, round, /*prepares=*/false, /*updates=*/false);
+  }]>];
+  let genVerifyDecl = 1;
+}
 
 // A double inside an attribute; written as an f64.
 def Nn_F64Parameter : AttrOrTypeParameter<"::mlir::FloatAttr", "a double">;

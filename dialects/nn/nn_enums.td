@@ -22,4 +22,10 @@ def Nn_Distribution : Nn_Enum<"Distribution", "distribution of random numbers", 
 def Nn_AttentionOperand : Nn_Enum<"AttentionOperand", "operand of an attention that has a gradient", [
   I32EnumAttrCase<"Query", 0, "query">, I32EnumAttrCase<"Key", 1, "key">, I32EnumAttrCase<"Value", 2, "value">]>;
 
+def Nn_ProgramRole : Nn_Enum<"ProgramRole", "task of a program in a model", [
+  I32EnumAttrCase<"Init", 1, "init">, I32EnumAttrCase<"Run", 2, "run">, I32EnumAttrCase<"LargerRun", 3, "larger_run">,
+  I32EnumAttrCase<"Prepare", 4, "prepare">, I32EnumAttrCase<"TrainStep", 5, "train_step">, I32EnumAttrCase<"Forward", 6, "forward">,
+  I32EnumAttrCase<"Backward", 7, "backward">, I32EnumAttrCase<"Weights", 8, "weights">, I32EnumAttrCase<"Update", 9, "update">,
+  I32EnumAttrCase<"EvalStep", 10, "eval_step">]>;
+
 #endif // ASHLAR_DIALECTS_NN_NN_ENUMS_TD

@@ -6,7 +6,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 
 using namespace mlir;
 
@@ -22,9 +22,10 @@ llvm::StringMap<int64_t> runsOfStep(ModuleOp module) {
     }
     return runs;
   }
-  for (StringRef name : {nn::kTrainStep, nn::kForward}) {
-    if (runs.empty() && module.lookupSymbol(name)) {
-      runs[name] = 1;
+  for (nn::ProgramRole role : {nn::ProgramRole::TrainStep, nn::ProgramRole::Run}) {
+    func::FuncOp program = runs.empty() ? nn::findProgram(module, role) : func::FuncOp();
+    if (program) {
+      runs[program.getSymName()] = 1;
     }
   }
   return runs;

@@ -6,6 +6,7 @@
 
 #include "dialects/dist/owners.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "passes/partition/passes.h"
 
@@ -87,7 +88,7 @@ public:
 
   void run() {
     for (auto function : module.getOps<func::FuncOp>()) {
-      if (function.getName() != nn::kInit) { // there all devices compute the same
+      if (!nn::hasRole(function, nn::ProgramRole::Init)) { // there all devices compute the same
         broadcast(function);
       }
     }

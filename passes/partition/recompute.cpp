@@ -7,6 +7,7 @@
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/operands_first.h"
 #include "passes/partition/merge_equal_ops.h"
 #include "passes/partition/passes.h"
@@ -257,7 +258,7 @@ struct RecomputePass : impl::RecomputePassBase<RecomputePass> {
   using RecomputePassBase::RecomputePassBase;
 
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    func::FuncOp step = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
     if (!step) {
       return;
     }

@@ -6,6 +6,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
+#include "dialects/nn/programs.h"
 #include "passes/analysis/step_runs.h"
 #include "passes/layout/inference/copy_sources.h"
 #include "passes/layout/inference/given_attributes.h"
@@ -205,7 +206,7 @@ OwningOpRef<ModuleOp> giveOtherPrograms(ModuleOp module, ModuleOp given) {
       builder.clone(*function);
     }
   }
-  if (auto step = made->lookupSymbol<func::FuncOp>(nn::kTrainStep)) {
+  if (func::FuncOp step = nn::findProgram(*made, nn::ProgramRole::TrainStep)) {
     for (auto function : made->getOps<func::FuncOp>()) {
       if (!given.lookupSymbol(function.getName())) {
         giveForwardOps(step, function);

@@ -5,6 +5,7 @@
 #include "passes/stage/passes.h"
 
 #include "dialects/dist/stages.h"
+#include "dialects/nn/programs.h"
 #include "passes/stage/stage_assignment.h"
 
 using namespace mlir;
@@ -20,7 +21,7 @@ struct AssignStagesPass : public impl::AssignStagesPassBase<AssignStagesPass> {
   using AssignStagesPassBase::AssignStagesPassBase;
 
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    func::FuncOp step = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
     if (!step || stages < 2 || chunks < 1) {
       getOperation().emitError("a pipeline has a @train_step, at least 2 stages and at least one chunk of each; got ")
           << stages.getValue() << " stages, " << chunks.getValue() << " chunks" << (step ? "" : " and no @train_step");

@@ -5,6 +5,7 @@
 #include "passes/stage/passes.h"
 
 #include "compiler/file/input_file.h"
+#include "dialects/nn/programs.h"
 #include "passes/stage/execution.h"
 #include "passes/stage/order_file.h"
 #include "passes/stage/stage_modules.h"
@@ -62,8 +63,11 @@ private:
 
   LogicalResult run() {
     ModuleOp module = getOperation();
-    if (!module.lookupSymbol<func::FuncOp>(nn::kTrainStep) || !module.lookupSymbol<func::FuncOp>(nn::kUpdate)) {
+    if (!nn::findProgram(module, nn::ProgramRole::TrainStep) || !nn::findProgram(module, nn::ProgramRole::Update)) {
       return module.emitError("no @train_step and @update to cut into stages; run ashlar-accumulate first");
+    }
+    if (failed(nn::verifyPrograms(module))) {
+      return failure();
     }
     FailureOr<StageAssignment> assignment = StageAssignment::create(module, cut);
     if (failed(assignment)) {
@@ -74,7 +78,10 @@ private:
       return failure();
     }
     FailureOr<StageOrders> orders = makeOrders(*model);
-    return failed(orders) ? failure() : emitStages(module, *model, *orders, slots);
+    if (succeeded(orders)) {
+      emitStages(module, *model, *orders, slots);
+    }
+    return orders;
   }
 
   // Builds or takes the orders, and proves that they end.
@@ -82,7 +89,7 @@ private:
     std::vector<std::set<Part>> programs(cut.stages); // that there are
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
       for (StageProgram *program : model.getStep().programsOf(stage)) {
-        programs[stage].insert(*Part::find(program->name));
+        programs[stage].insert(*partOf(program->role));
       }
     }
     if (order) {
@@ -109,11 +116,11 @@ private:
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
       DenseMap<Value, Part> received;
       for (StageProgram *program : step.programsOf(stage)) {
-        const Part part = *Part::find(program->name);
+        const Part part = *partOf(program->role);
         for (auto [value, maker] : program->imports) {
           auto [first, isFirst] = received.try_emplace(value, part);
           if (maker->stage == stage || isFirst) {
-            found.insert({maker->stage, *Part::find(maker->name), stage, part});
+            found.insert({maker->stage, *partOf(maker->role), stage, part});
           } else {
             found.insert({stage, first->second, stage, part});
           }

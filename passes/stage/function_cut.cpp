@@ -37,10 +37,32 @@ OperandRange rematerializedOperands(Operation *op) {
 
 } // namespace
 
-StageProgram &FunctionCut::program(int64_t stage, StringRef name, int64_t time) {
-  auto [found, isNew] = list.try_emplace({stage, name.str()});
+nn::ProgramRole roleOf(StepPhase phase) {
+  switch (phase) {
+  case StepPhase::Forward:
+    return nn::ProgramRole::Forward;
+  case StepPhase::Backward:
+    return nn::ProgramRole::Backward;
+  case StepPhase::Weights:
+    return nn::ProgramRole::Weights;
+  }
+  llvm_unreachable("unknown phase");
+}
+
+std::optional<Part> partOf(nn::ProgramAttr role) {
+  for (StepPhase phase : {StepPhase::Forward, StepPhase::Backward, StepPhase::Weights}) {
+    if (role.getRole() == roleOf(phase)) {
+      return Part{phase, role.getChunk()};
+    }
+  }
+  return std::nullopt;
+}
+
+StageProgram &FunctionCut::program(int64_t stage, nn::ProgramAttr role, int64_t time) {
+  auto [found, isNew] = list.try_emplace({stage, role.getRole(), role.getChunk(), role.getRound()});
   if (isNew) {
-    found->second.name = name.str();
+    found->second.name = nameOf(role);
+    found->second.role = role;
     found->second.stage = stage;
     found->second.time = time;
   }
@@ -79,7 +101,7 @@ bool FunctionCut::isWrittenBefore(StringRef variable, const StageProgram &progra
 SmallVector<StageProgram *> FunctionCut::programsOf(int64_t stage) {
   SmallVector<StageProgram *> found;
   for (auto &[key, program] : list) {
-    if (key.first == stage) {
+    if (std::get<0>(key) == stage) {
       found.push_back(&program);
     }
   }
@@ -179,7 +201,7 @@ StageProgram *FunctionCut::makerOf(Operation *op, const StageProgram &program) {
   // One which only passes the parameter on, at the time of the first chunk that takes it.
   const Cut &cut = assignment.getCut();
   const int64_t first = *assignment.firstTakerOf(read.getVariable());
-  return &this->program(*home, cut.programName(function.getSymName(), cut.chunkOf(first)), first);
+  return &this->program(*home, roleOf(cut.chunkOf(first)), first);
 }
 
 LogicalResult FunctionCut::need(Value value, StageProgram &program) {
@@ -256,6 +278,25 @@ void FunctionCut::takeUnusedInputs() {
   }
 }
 
+nn::ProgramAttr FunctionCut::roleOf(int64_t chunk) const {
+  return nn::ProgramAttr::get(function->getContext(), nn::programOf(function).getRole(), chunk);
+}
+
+// Returns the name of the function of a program. The functions of the module are replaced by those of the stages.
+std::string FunctionCut::nameOf(nn::ProgramAttr role) const {
+  std::string wanted = nn::nameOf(role.getRole()).str();
+  if (role.getRound() > 0) {
+    wanted += "_" + std::to_string(role.getRound());
+  } else if (role.getRole() == nn::ProgramRole::EvalStep || partOf(role)) {
+    wanted = assignment.getCut().programName(wanted, role.getChunk());
+  }
+  auto module = function->getParentOfType<ModuleOp>();
+  return nn::freeName(wanted, [&](StringRef tried) {
+    Operation *other = module.lookupSymbol(tried);
+    return other && !isa<func::FuncOp>(other);
+  });
+}
+
 SmallVector<StringRef> FunctionCut::variablesRead(StageProgram &program) {
   SmallVector<StringRef> names;
   for (Operation *op : rematerialized[&program]) {
@@ -325,6 +366,7 @@ func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, functi
     results.push_back(value);
   }
   auto made = func::FuncOp::create(builder, function.getLoc(), program.name, builder.getFunctionType(argumentTypes, resultTypes));
+  made->setAttr(nn::kProgramAttr, program.role);
   made.setAllArgAttrs(argumentAttributes);
   made.setAllResultAttrs(resultAttributes);
   OpBuilder::InsertionGuard guard(builder);

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_PASSES_STAGE_FUNCTION_CUT_H
 #define ASHLAR_PASSES_STAGE_FUNCTION_CUT_H
 
+#include "dialects/nn/programs.h"
 #include "passes/stage/stage_assignment.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -12,12 +13,18 @@
 
 #include <map>
 #include <optional>
+#include <tuple>
 
 namespace ashlar::stage {
 
+// The role of the program of a phase, and the phase and chunk of a program; nothing for one of no phase.
+nn::ProgramRole roleOf(StepPhase phase);
+std::optional<Part> partOf(nn::ProgramAttr role);
+
 // A program of a stage: ops of the function, and the values that cross its border.
 struct StageProgram {
-  std::string name;
+  std::string name; // of its function: no variable has it
+  nn::ProgramAttr role;
   int64_t stage = 0;
   int64_t time = 0;                                                 // programs of a lower time never take its results
   llvm::SetVector<mlir::Operation *> ops;                           // that it runs, of those with Access::Fixed
@@ -33,8 +40,8 @@ class FunctionCut {
 public:
   FunctionCut(mlir::func::FuncOp function, const StageAssignment &assignment) : function(function), assignment(assignment) {}
 
-  // Returns the program of a stage with that name; makes it when there is none. `time` orders the programs.
-  StageProgram &program(int64_t stage, llvm::StringRef name, int64_t time);
+  // Returns the program of a stage with that role; makes it when there is none. `time` orders the programs.
+  StageProgram &program(int64_t stage, nn::ProgramAttr role, int64_t time);
 
   // Lets a program run an op.
   void add(mlir::Operation *op, StageProgram &program);
@@ -63,10 +70,15 @@ public:
 
   mlir::func::FuncOp getFunction() const { return function; }
 
+  // Returns the role of the function, of a chunk where it may have several.
+  nn::ProgramAttr roleOf(int64_t chunk) const;
+
   // Returns the variables that a program reads.
   llvm::SmallVector<llvm::StringRef> variablesRead(StageProgram &program);
 
 private:
+  std::string nameOf(nn::ProgramAttr role) const;
+
   // Decides which ops of its stage a program rematerializes, so that least is passed on to it: a minimum cut of the values between those
   // that only their makers can compute and those that the program takes. An op that takes no more than a walk over its result may be
   // rematerialized.
@@ -101,7 +113,7 @@ private:
 
   mlir::func::FuncOp function;
   const StageAssignment &assignment;
-  std::map<std::pair<int64_t, std::string>, StageProgram> list; // by stage and name
+  std::map<std::tuple<int64_t, nn::ProgramRole, int64_t, int64_t>, StageProgram> list; // by stage, role, chunk and round
   llvm::DenseMap<mlir::Operation *, StageProgram *> programs;
   std::map<std::pair<int64_t, llvm::StringRef>, int64_t> writeTimes; // by stage and variable: of the first program that writes it
   llvm::DenseMap<std::pair<mlir::Operation *, const StageProgram *>, bool> planned; // whether one rematerializes an op

@@ -41,10 +41,11 @@ public:
   Joining(func::FuncOp first, func::FuncOp second) : first(first), second(second) {}
 
   // Adds the function behind another one.
-  func::FuncOp run(StringRef name, func::FuncOp place) {
+  func::FuncOp run(StringRef name, nn::ProgramAttr role, func::FuncOp place) {
     OpBuilder builder(place);
     builder.setInsertionPointAfter(place);
     joined = func::FuncOp::create(builder, second.getLoc(), name, builder.getFunctionType({}, {}));
+    joined->setAttr(nn::kProgramAttr, role);
     builder.setInsertionPointToStart(joined.addEntryBlock());
     for (auto write : second.front().getOps<nn::WriteOp>()) {
       writtenAgain.insert(write.getVariable());
@@ -171,11 +172,17 @@ private:
 
   func::FuncOp functionOf(dist::RunAttr run) { return getOperation().lookupSymbol<func::FuncOp>(run.getProgram()); }
 
+  // Returns the role of a program of a micro-batch joined with the preparation before it, or with the update behind it.
+  static nn::ProgramAttr joinedRole(nn::ProgramAttr role, bool isLast) {
+    return nn::ProgramAttr::get(role.getContext(), role.getRole(), role.getChunk(), role.getRound(), role.getPrepares() || !isLast,
+                                role.getUpdates() || isLast);
+  }
+
   // Joins what prepares a step with its first run, or the last one with the update.
   void joinNeighbours(SmallVectorImpl<Attribute> &parts, bool isLast) {
     auto isOnce = [&](Attribute part) {
-      StringRef name = cast<dist::RunAttr>(cast<dist::RepeatAttr>(part).getRuns()[0]).getProgram();
-      return name == (isLast ? nn::kUpdate : nn::kPrepare);
+      func::FuncOp program = functionOf(cast<dist::RunAttr>(cast<dist::RepeatAttr>(part).getRuns()[0]));
+      return nn::hasRole(program, isLast ? nn::ProgramRole::Update : nn::ProgramRole::Prepare);
     };
     Attribute *once = llvm::find_if(parts, isOnce);
     const bool isThere = once != parts.end() && (isLast ? once != parts.begin() : std::next(once) != parts.end());
@@ -191,8 +198,8 @@ private:
     if (!hasHideable(isLast ? behind : before) || hasMessages(before) || hasMessages(behind)) {
       return;
     }
-    std::string name = (before.getSymName() + "+" + behind.getSymName()).str();
-    Joining(before, behind).run(name, /*place=*/isLast ? behind : before);
+    std::string name = nn::freeSymbol(getOperation(), (before.getSymName() + "+" + behind.getSymName()).str());
+    Joining(before, behind).run(name, joinedRole(nn::programOf(isLast ? before : behind), isLast), /*place=*/isLast ? behind : before);
     auto run =
         dist::RunAttr::get(&getContext(), StringAttr::get(&getContext(), name), isLast ? first.getMicroBatch() : second.getMicroBatch());
     left.push_back(dist::RepeatAttr::get(&getContext(), ArrayAttr::get(&getContext(), {run}), 1, 0));

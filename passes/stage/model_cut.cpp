@@ -17,26 +17,27 @@ FailureOr<ModelCut> ModelCut::create(ModuleOp module, const StageAssignment &ass
 
 LogicalResult ModelCut::run(ModuleOp module) {
   for (auto function : module.getOps<func::FuncOp>()) {
-    StringRef name = function.getSymName();
-    if (name == nn::kInit) {
+    const nn::ProgramRole role = nn::programOf(function).getRole();
+    if (role == nn::ProgramRole::Init) {
       continue;
     }
     FunctionCut &made = *functions.emplace_back(std::make_unique<FunctionCut>(function, *assignment));
-    step = name == nn::kTrainStep ? &made : step;
-    if (name == nn::kTrainStep) {
+    if (role == nn::ProgramRole::TrainStep) {
+      step = &made;
       divideStep(made);
-    } else if (name == nn::kUpdate) {
+    } else if (role == nn::ProgramRole::Update) {
       divideUpdate(made);
-    } else if (name != nn::kPrepare) { // that follows from what the others read
+    } else if (role == nn::ProgramRole::EvalStep) {
       divideEvaluation(made);
+    } else if (role != nn::ProgramRole::Prepare) { // that follows from what the others read
+      return function.emitOpError("@") << function.getName() << " of role " << nn::programOf(function) << " has no place in a pipeline";
     }
     if (failed(made.finish())) {
       return failure();
     }
   }
   for (const std::unique_ptr<FunctionCut> &each : functions) {
-    StringRef name = each->getFunction().getSymName();
-    name == nn::kPrepare ? dividePreparation(*each) : addSharedWrites(*each);
+    nn::hasRole(each->getFunction(), nn::ProgramRole::Prepare) ? dividePreparation(*each) : addSharedWrites(*each);
     if (failed(each->finish())) { // what the writes take
       return failure();
     }
@@ -49,7 +50,8 @@ LogicalResult ModelCut::run(ModuleOp module) {
 StageProgram &ModelCut::stepProgram(FunctionCut &function, StepPhase phase, int64_t virtualStage) const {
   const int64_t count = cut.virtualStages();
   const int64_t time = phase == StepPhase::Forward ? virtualStage : (phase == StepPhase::Backward ? 2 : 4) * count - virtualStage;
-  return function.program(cut.stageOf(virtualStage), cut.programName(nameOf(phase), cut.chunkOf(virtualStage)), time);
+  return function.program(cut.stageOf(virtualStage),
+                          nn::ProgramAttr::get(function.getFunction().getContext(), roleOf(phase), cut.chunkOf(virtualStage)), time);
 }
 
 // Forward ops of a virtual stage are one program, backward ops another, or two where the schedule has weights apart.
@@ -155,7 +157,7 @@ void ModelCut::divideEvaluation(FunctionCut &function) {
   for (Operation &op : function.getFunction().front().without_terminator()) {
     if (assignment->accessOf(&op) == Access::Fixed) {
       const int64_t at = assignment->of(&op);
-      function.add(&op, function.program(cut.stageOf(at), cut.programName(function.getFunction().getSymName(), cut.chunkOf(at)), at));
+      function.add(&op, function.program(cut.stageOf(at), function.roleOf(cut.chunkOf(at)), at));
     }
   }
 }
@@ -163,7 +165,7 @@ void ModelCut::divideEvaluation(FunctionCut &function) {
 // What the compiler counts is counted by each stage that uses it: a step's micro-batches by its first program; the rest by the last one,
 // or behind the one that has the number.
 void ModelCut::addSharedWrites(FunctionCut &function) {
-  const bool isStep = function.getFunction().getSymName() == nn::kTrainStep;
+  const bool isStep = nn::hasRole(function.getFunction(), nn::ProgramRole::TrainStep);
   const std::vector<llvm::DenseSet<StringRef>> reads = variablesRead();
   for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
     StageProgram *maker = function.programOf(write.getValue().getDefiningOp());
@@ -187,14 +189,15 @@ void ModelCut::dividePreparation(FunctionCut &function) {
   for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
       if (reads[stage].contains(write.getVariable())) {
-        function.addWrite(write, function.program(stage, nn::kPrepare, 0));
+        function.addWrite(write, function.program(stage, function.roleOf(/*chunk=*/0), 0));
       }
     }
   }
 }
 
 StageProgram &ModelCut::updateProgram(FunctionCut &function, int64_t round, int64_t stage) const {
-  return function.program(stage, nn::kUpdate.str() + (round == 0 ? "" : "_" + std::to_string(round)), round);
+  return function.program(stage, nn::ProgramAttr::get(function.getFunction().getContext(), nn::ProgramRole::Update, /*chunk=*/0, round),
+                          round);
 }
 
 std::vector<llvm::DenseSet<StringRef>> ModelCut::variablesRead() const {

@@ -144,17 +144,6 @@ std::string Cut::programName(llvm::StringRef phase, int64_t chunk) const {
   return phase.str() + (chunks == 1 ? "" : "_" + std::to_string(chunk));
 }
 
-std::optional<Part> Part::find(llvm::StringRef program) {
-  auto [name, number] = program.split('_');
-  for (StepPhase phase : {StepPhase::Forward, StepPhase::Backward, StepPhase::Weights}) {
-    int64_t chunk = 0;
-    if (name == nameOf(phase) && (name == program || !number.getAsInteger(10, chunk))) {
-      return Part{phase, chunk};
-    }
-  }
-  return std::nullopt;
-}
-
 SchedulePolicy SchedulePolicy::get(Schedule schedule) {
   constexpr StepPhase F = StepPhase::Forward, B = StepPhase::Backward, W = StepPhase::Weights;
   switch (schedule) {

@@ -22,7 +22,7 @@ namespace ashlar::stage {
 // The phases of a micro-batch on a stage, in this order. Weights: the part of the backward pass that no other stage waits for.
 enum class StepPhase { Forward, Backward, Weights };
 
-// "forward", "backward", "weights": also names of programs.
+// "forward", "backward", "weights".
 llvm::StringRef nameOf(StepPhase phase);
 
 // The number of parts of a model, one after the other: virtual stages. Number chunk * stages + s is a chunk of stage s, so the computation
@@ -36,7 +36,7 @@ struct Cut {
   int64_t chunkOf(int64_t virtualStage) const { return virtualStage / stages; }
   int64_t virtualStage(int64_t stage, int64_t chunk) const { return chunk * stages + stage; }
 
-  // Returns the name of a chunk's program: `phase`, or `phase`_1 for chunk 1 of several.
+  // Returns the text for a chunk of a phase: `phase`, or `phase`_1 for chunk 1 of several.
   std::string programName(llvm::StringRef phase, int64_t chunk) const;
 };
 
@@ -47,9 +47,6 @@ struct Part {
 
   bool operator==(const Part &other) const { return phase == other.phase && chunk == other.chunk; }
   bool operator<(const Part &other) const { return std::pair(phase, chunk) < std::pair(other.phase, other.chunk); }
-
-  // Returns the part of the program of that name, as Cut::programName gives it; nothing for one of no phase.
-  static std::optional<Part> find(llvm::StringRef program);
 };
 
 // One phase of one chunk for one micro-batch.

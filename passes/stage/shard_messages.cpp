@@ -185,7 +185,7 @@ struct ShardMessagesPass : public impl::ShardMessagesPassBase<ShardMessagesPass>
     }
     SymbolTable symbols(module);
     for (auto function : module.getOps<func::FuncOp>()) {
-      if (function.getSymName() == nn::kTrainStep || function.getSymName() == nn::kEvalStep) {
+      if (nn::hasRole(function, nn::ProgramRole::TrainStep) || nn::hasRole(function, nn::ProgramRole::EvalStep)) {
         FunctionMessages(function, symbols, *assignment, mesh).run();
       }
     }

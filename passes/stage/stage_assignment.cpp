@@ -42,7 +42,7 @@ FailureOr<StageAssignment> StageAssignment::create(ModuleOp module, const Cut &c
 }
 
 LogicalResult StageAssignment::run() {
-  auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
+  func::FuncOp step = nn::findProgram(module, nn::ProgramRole::TrainStep);
   findAccess(step); // first: it finds the variables that one stage keeps
   for (auto function : module.getOps<func::FuncOp>()) {
     if (function != step) {
@@ -60,10 +60,10 @@ LogicalResult StageAssignment::run() {
     }
   }
   for (auto function : module.getOps<func::FuncOp>()) {
-    if (function.getSymName() == nn::kEvalStep) {
+    if (nn::hasRole(function, nn::ProgramRole::EvalStep)) {
       assignEvaluation(function);
     }
-    if (function.getSymName() == nn::kUpdate) {
+    if (nn::hasRole(function, nn::ProgramRole::Update)) {
       assignUpdate(function);
     }
   }
@@ -71,11 +71,11 @@ LogicalResult StageAssignment::run() {
 }
 
 void StageAssignment::findAccess(func::FuncOp function) {
-  if (function.getSymName() == nn::kPrepare) { // each stage computes what it uses
+  if (nn::hasRole(function, nn::ProgramRole::Prepare)) { // each stage computes what it uses
     llvm::for_each(function.front().without_terminator(), [&](Operation &op) { access[&op] = Access::Free; });
     return;
   }
-  const bool isStep = function.getSymName() == nn::kTrainStep;
+  const bool isStep = nn::hasRole(function, nn::ProgramRole::TrainStep);
   llvm::StringSet<> written;
   for (auto write : function.front().getOps<nn::WriteOp>()) {
     written.insert(write.getVariable());
@@ -161,7 +161,7 @@ void StageAssignment::findHomes(func::FuncOp step) {
   llvm::StringSet<> written;
   for (auto function : module.getOps<func::FuncOp>()) {
     for (auto write : function.front().getOps<nn::WriteOp>()) {
-      if (function.getSymName() != nn::kInit) {
+      if (!nn::hasRole(function, nn::ProgramRole::Init)) {
         written.insert(write.getVariable());
       }
     }

@@ -6,6 +6,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
+#include "dialects/nn/programs.h"
 #include "passes/stage/folded_order.h"
 #include "passes/stage/order_file.h"
 
@@ -59,27 +60,24 @@ public:
   Emission(ModuleOp module, const ModelCut &model)
       : module(module), model(model), cut(model.getAssignment().getCut()), builder(module.getContext()) {}
 
-  LogicalResult run(const StageOrders &orders, ArrayRef<int64_t> slots) {
+  void run(const StageOrders &orders, ArrayRef<int64_t> slots) {
     SmallVector<Operation *> old;
     for (Operation &op : *module.getBody()) {
       old.push_back(&op);
     }
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
       builder.setInsertionPointToEnd(module.getBody());
-      if (failed(emitStage(stage, orders[stage], slots[stage]))) {
-        return failure();
-      }
+      emitStage(stage, orders[stage], slots[stage]);
     }
     for (Operation *op : old) {
       op->erase();
     }
     module->removeAttr(dist::kStageRulesAttr);
     module->removeAttr(dist::kOrderAttr);
-    return success();
   }
 
 private:
-  LogicalResult emitStage(int64_t stage, ArrayRef<Action> order, int64_t slots) {
+  void emitStage(int64_t stage, ArrayRef<Action> order, int64_t slots) {
     auto made = ModuleOp::create(builder, module.getLoc(), "stage_" + std::to_string(stage));
     for (NamedAttribute attribute : module->getDiscardableAttrs()) {
       if (attribute.getName() != dist::kStageRulesAttr) {
@@ -90,28 +88,31 @@ private:
     builder.setInsertionPointToStart(made.getBody());
     auto channel = [&](Value value, int64_t from, int64_t to) { return channels(value, from, to); };
     SmallVector<Attribute> preparations, updates; // in the places of the first and the last micro-batch
+    std::map<Part, std::string> names;            // of the programs of a micro-batch
     int64_t last = 0;
     llvm::for_each(order, [&](const Action &action) { last = std::max(last, action.microBatch); });
     for (const std::unique_ptr<FunctionCut> &function : model.getFunctions()) {
       for (StageProgram *program : function->programsOf(stage)) {
-        if (auto variable = module.lookupSymbol<nn::VariableOp>(program->name)) {
-          return variable.emitError("variable \"") << program->name << "\" has the name of a program of a pipeline; rename it in the model";
-        }
-        function->emit(builder, *program, [&](Value value) { return names(value); }, channel);
-        StringRef name = function->getFunction().getSymName();
-        if (name == nn::kPrepare || name == nn::kUpdate) {
-          (name == nn::kPrepare ? preparations : updates)
-              .push_back(dist::RunAttr::get(builder.getContext(), builder.getStringAttr(program->name), name == nn::kPrepare ? 0 : last));
+        function->emit(builder, *program, [&](Value value) { return passedNames(value); }, channel);
+        auto run = [&](int64_t microBatch) {
+          return dist::RunAttr::get(builder.getContext(), builder.getStringAttr(program->name), microBatch);
+        };
+        if (program->role.getRole() == nn::ProgramRole::Prepare) {
+          preparations.push_back(run(0));
+        } else if (program->role.getRole() == nn::ProgramRole::Update) {
+          updates.push_back(run(last));
+        } else if (std::optional<Part> part = partOf(program->role)) {
+          names[*part] = program->name;
         }
       }
     }
-    made->setAttr(dist::kOrderAttr, orderAttr(preparations, order, updates));
+    made->setAttr(dist::kOrderAttr, orderAttr(preparations, order, names, updates));
     emitVariables(made);
-    return success();
   }
 
   // The order of the micro-batches, folded, and once what is ahead of them and behind them.
-  ArrayAttr orderAttr(ArrayRef<Attribute> preparations, ArrayRef<Action> order, ArrayRef<Attribute> updates) {
+  ArrayAttr orderAttr(ArrayRef<Attribute> preparations, ArrayRef<Action> order, const std::map<Part, std::string> &names,
+                      ArrayRef<Attribute> updates) {
     FoldedOrder folded = fold(order);
     SmallVector<Attribute> parts;
     if (!preparations.empty()) {
@@ -121,8 +122,7 @@ private:
       SmallVector<Attribute> runs;
       for (int64_t at = block.begin; at < block.end; ++at) {
         const Action &action = folded.actions[at];
-        runs.push_back(dist::RunAttr::get(builder.getContext(), builder.getStringAttr(cut.programName(nameOf(action.phase), action.chunk)),
-                                          action.microBatch));
+        runs.push_back(dist::RunAttr::get(builder.getContext(), builder.getStringAttr(names.at(action.part())), action.microBatch));
       }
       parts.push_back(dist::RepeatAttr::get(builder.getContext(), builder.getArrayAttr(runs), block.count, block.stride));
     }
@@ -147,7 +147,7 @@ private:
         builder.clone(op);
       }
     }
-    auto init = module.lookupSymbol<func::FuncOp>(nn::kInit);
+    func::FuncOp init = nn::findProgram(module, nn::ProgramRole::Init);
     if (!init) {
       return;
     }
@@ -182,14 +182,14 @@ private:
   const ModelCut &model;
   Cut cut;
   OpBuilder builder;
-  PassedNames names;
+  PassedNames passedNames;
   Channels channels;
 };
 
 } // namespace
 
-LogicalResult emitStages(ModuleOp module, const ModelCut &model, const StageOrders &orders, ArrayRef<int64_t> slots) {
-  return Emission(module, model).run(orders, slots);
+void emitStages(ModuleOp module, const ModelCut &model, const StageOrders &orders, ArrayRef<int64_t> slots) {
+  Emission(module, model).run(orders, slots);
 }
 
 std::string printOrders(ModuleOp module) {
@@ -201,13 +201,10 @@ std::string printOrders(ModuleOp module) {
     for (auto part : stage->getAttrOfType<ArrayAttr>(dist::kOrderAttr).getAsRange<dist::RepeatAttr>()) {
       for (int64_t time = 0; time < part.getCount(); ++time) {
         for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
-          SmallVector<StringRef> joined; // with what a step does once, always at its begin or its end
-          run.getProgram().getValue().split(joined, '+');
-          for (StringRef program : joined) {
-            if (std::optional<Part> found = Part::find(program)) {
-              order.push_back({found->phase, run.getMicroBatch() + time * part.getStride(), found->chunk});
-              cut.chunks = std::max(cut.chunks, found->chunk + 1);
-            }
+          auto program = stage.lookupSymbol<func::FuncOp>(run.getProgram());
+          if (std::optional<Part> found = partOf(nn::programOf(program))) { // alone, or joined with what a step does once
+            order.push_back({found->phase, run.getMicroBatch() + time * part.getStride(), found->chunk});
+            cut.chunks = std::max(cut.chunks, found->chunk + 1);
           }
         }
       }

@@ -10,8 +10,8 @@
 namespace ashlar::stage {
 
 // Replaces the content of `module` by a module for each stage, with its programs, its variables, its order and `slots` slots. Both lists
-// are by stage. Fails with an error where a variable has the name of a program.
-mlir::LogicalResult emitStages(mlir::ModuleOp module, const ModelCut &model, const StageOrders &orders, llvm::ArrayRef<int64_t> slots);
+// are by stage.
+void emitStages(mlir::ModuleOp module, const ModelCut &model, const StageOrders &orders, llvm::ArrayRef<int64_t> slots);
 
 // Returns the orders of the stages in a module that was cut, as a file has them (order_file.h).
 std::string printOrders(mlir::ModuleOp module);

@@ -7,6 +7,7 @@
 #include "passes/train/widen_gradients.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
@@ -193,7 +194,7 @@ struct AutodiffPass : public impl::AutodiffPassBase<AutodiffPass> {
   }
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    func::FuncOp function = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
     if (!function) {
       getOperation().emitError("no function @train_step to differentiate; run ashlar-loss first");
       return signalPassFailure();

@@ -6,6 +6,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/pairs.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -159,7 +160,7 @@ struct BatchNormPass : public impl::BatchNormPassBase<BatchNormPass> {
   using BatchNormPassBase::BatchNormPassBase;
 
   LogicalResult rewriteStep() {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    func::FuncOp step = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
     SmallVector<nn::NormalizeOp> found = step ? findBatchNorms(step) : SmallVector<nn::NormalizeOp>();
     if (replicas > 1 && found.empty()) {
       return getOperation().emitError("has no batch normalization that is trained, whose statistics ")

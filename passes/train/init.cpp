@@ -5,6 +5,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -78,7 +79,7 @@ struct InitPass : public impl::InitPassBase<InitPass> {
   }
 
   void runOnOperation() override {
-    if (Operation *existing = getOperation().lookupSymbol(nn::kInit)) {
+    if (Operation *existing = nn::findProgram(getOperation(), nn::ProgramRole::Init)) {
       existing->emitError("@init is there already; ashlar-init runs once");
       return signalPassFailure();
     }
@@ -88,7 +89,8 @@ struct InitPass : public impl::InitPassBase<InitPass> {
     if (auto functions = getOperation().getOps<func::FuncOp>(); !functions.empty()) {
       atEnd.setInsertionPoint(*functions.begin());
     }
-    auto function = func::FuncOp::create(atEnd, getOperation().getLoc(), nn::kInit, FunctionType::get(&getContext(), {}, {}));
+    func::FuncOp function =
+        nn::createProgram(atEnd, getOperation().getLoc(), nn::ProgramRole::Init, FunctionType::get(&getContext(), {}, {}));
     ImplicitLocOpBuilder builder(function.getLoc(), &getContext());
     builder.setInsertionPointToStart(function.addEntryBlock());
     for (auto variable : getOperation().getOps<nn::VariableOp>()) {

@@ -9,6 +9,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -305,7 +306,7 @@ struct MixedPrecisionPass : public impl::MixedPrecisionPassBase<MixedPrecisionPa
   using MixedPrecisionPassBase::MixedPrecisionPassBase;
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kForward);
+    func::FuncOp function = nn::findProgram(getOperation(), nn::ProgramRole::Run);
     if (!function) {
       getOperation().emitError("no function @forward to compute in mixed precision; run ashlar-mixed-precision before ashlar-loss");
       return signalPassFailure();
@@ -313,7 +314,7 @@ struct MixedPrecisionPass : public impl::MixedPrecisionPassBase<MixedPrecisionPa
     FloatType type =
         narrowType == NarrowType::BF16 ? FloatType(BFloat16Type::get(&getContext())) : FloatType(Float16Type::get(&getContext()));
     MixedPrecision(function, type, narrowTables).run();
-    if (auto larger = getOperation().lookupSymbol<func::FuncOp>(nn::kLargerForward)) {
+    if (func::FuncOp larger = nn::findProgram(getOperation(), nn::ProgramRole::LargerRun)) {
       MixedPrecision(larger, type, narrowTables).run();
     }
   }

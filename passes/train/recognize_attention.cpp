@@ -9,7 +9,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/names.h"
 #include "dialects/support/rule_set.h"
@@ -252,8 +252,8 @@ struct RecognizeAttentionPass : public impl::RecognizeAttentionPassBase<Recogniz
 
   void runOnOperation() override {
     std::vector<Attention> attentions;
-    for (StringRef name : {nn::kForward, nn::kLargerForward}) {
-      if (auto function = getOperation().lookupSymbol<func::FuncOp>(name)) {
+    for (nn::ProgramRole role : {nn::ProgramRole::Run, nn::ProgramRole::LargerRun}) {
+      if (func::FuncOp function = nn::findProgram(getOperation(), role)) {
         const DenseSet<Value> trained = findTrained(function);
         function.walk([&](nn::MatMulOp op) {
           if (std::optional<Attention> found = matchAttention(op, trained)) {
@@ -269,8 +269,8 @@ struct RecognizeAttentionPass : public impl::RecognizeAttentionPassBase<Recogniz
         rewriter.rewrite(attention);
       }
     }
-    for (StringRef name : {nn::kForward, nn::kLargerForward}) {
-      if (auto function = getOperation().lookupSymbol<func::FuncOp>(name)) {
+    for (nn::ProgramRole role : {nn::ProgramRole::Run, nn::ProgramRole::LargerRun}) {
+      if (func::FuncOp function = nn::findProgram(getOperation(), role)) {
         eraseDeadOps(function);
       }
     }

@@ -5,6 +5,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
@@ -19,22 +20,26 @@ namespace ashlar::train {
 namespace {
 
 LogicalResult verifyFunctions(ModuleOp module) {
-  auto has = [&](StringRef name) { return static_cast<bool>(module.lookupSymbol<func::FuncOp>(name)); };
-  if (!has(nn::kInit)) { // C1
-    return module.emitError("no function @init; run ashlar-init");
+  using Role = nn::ProgramRole;
+  if (failed(nn::verifyPrograms(module))) { // C8
+    return failure();
   }
-  bool trains = has(nn::kTrainStep) && has(nn::kEvalStep) && !has(nn::kForward);
-  bool infers = has(nn::kForward) && !has(nn::kTrainStep) && !has(nn::kUpdate) && !has(nn::kEvalStep);
+  auto has = [&](Role role) { return static_cast<bool>(nn::findProgram(module, role)); };
+  if (!has(Role::Init)) { // C1
+    return module.emitError("no program of role init; run ashlar-init");
+  }
+  bool trains = has(Role::TrainStep) && has(Role::EvalStep) && !has(Role::Run);
+  bool infers = has(Role::Run) && !has(Role::TrainStep) && !has(Role::Update) && !has(Role::EvalStep);
   if (!trains && !infers) { // C2
-    return module.emitError("functions are neither @train_step and @eval_step, nor @forward alone");
+    return module.emitError("programs are neither train_step and eval_step, nor run alone");
   }
   return success();
 }
 
 // C3
 LogicalResult verifyGradient(nn::GradientOp gradient, func::FuncOp function, llvm::StringMap<Operation *> &gradients) {
-  if (function.getName() != nn::kTrainStep) {
-    return gradient.emitOpError("in @") << function.getName() << "; gradients belong in @" << nn::kTrainStep;
+  if (!nn::hasRole(function, nn::ProgramRole::TrainStep)) {
+    return gradient.emitOpError("in @") << function.getName() << "; gradients belong in the program train_step";
   }
   auto [previous, isFirst] = gradients.try_emplace(gradient.getVariable(), gradient);
   if (!isFirst) {
@@ -55,7 +60,7 @@ LogicalResult verifyOrder(func::FuncOp function) {
       return verifyGradient(gradient, function, gradients);
     }
     if (auto write = dyn_cast<nn::WriteOp>(op)) {
-      if (function.getName() == nn::kEvalStep || function.getName() == nn::kForward) { // C7
+      if (nn::hasRole(function, nn::ProgramRole::EvalStep) || nn::hasRole(function, nn::ProgramRole::Run)) { // C7
         return op->emitOpError("in @") << function.getName() << ", which may not write";
       }
       auto [previous, isFirst] = writes.try_emplace(write.getVariable(), op);
@@ -77,7 +82,7 @@ LogicalResult verifyOrder(func::FuncOp function) {
 
 LogicalResult verifyVariables(ModuleOp module) {
   llvm::StringSet<> written;
-  module.lookupSymbol<func::FuncOp>(nn::kInit).walk([&](nn::WriteOp write) { written.insert(write.getVariable()); });
+  nn::findProgram(module, nn::ProgramRole::Init).walk([&](nn::WriteOp write) { written.insert(write.getVariable()); });
   for (auto variable : module.getOps<nn::VariableOp>()) {
     if (variable.getInitAttr()) { // C4
       return variable.emitOpError("@") << variable.getSymName() << " still has an init; run ashlar-init";

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 26
+#define ASHLAR_RT_ABI_VERSION 27
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -318,13 +318,33 @@ typedef struct {
   uint32_t owner;           // 0: all devices run it; n: device n - 1 alone does, and no collective has one
 } ashlar_rt_instr;
 
-// Names of programs. A program that the job does not need is absent. Where a pipeline has each batch go several times through its stages,
-// eval_step is a program a time, eval_step_0, eval_step_1, ..., which follow each other in a stage; the last stage's last one has the
-// results.
-#define ASHLAR_RT_INIT "init"             // sets every variable and state
-#define ASHLAR_RT_TRAIN_STEP "train_step" // runs one step, or one micro-batch of a step
-#define ASHLAR_RT_EVAL_STEP "eval_step"   // computes loss and correct count of one batch
-#define ASHLAR_RT_FORWARD "forward"       // runs the model
+// The roles of programs; 0 for a program of none. A program that the job does not need is absent.
+typedef enum {
+  ASHLAR_RT_INIT = 1,       // sets every variable and state
+  ASHLAR_RT_RUN = 2,        // runs the model
+  ASHLAR_RT_LARGER_RUN = 3, // in no executable
+  ASHLAR_RT_PREPARE = 4,    // computes values that the micro-batches of a step share
+  ASHLAR_RT_TRAIN_STEP = 5, // runs one step, or one micro-batch of a step
+  // Parts of a micro-batch on a stage of a pipeline.
+  ASHLAR_RT_FORWARD = 6,
+  ASHLAR_RT_BACKWARD = 7,
+  ASHLAR_RT_WEIGHTS = 8, // gradients that no other stage waits for
+  ASHLAR_RT_UPDATE = 9,  // of the variables
+  // Computes loss and correct count of one batch. Where a pipeline has each batch go several times through its stages, it is a program for
+  // each chunk, which follow each other in a stage; the last stage's last one has the results.
+  ASHLAR_RT_EVAL_STEP = 10
+} ashlar_rt_program_role;
+
+// What a run of a micro-batch is joined with: bits.
+typedef enum { ASHLAR_RT_PREPARES = 1, ASHLAR_RT_UPDATES = 2 } ashlar_rt_joined;
+
+// Of a variant, no two programs with a role have the same one.
+typedef struct {
+  uint32_t role;   // ashlar_rt_program_role
+  uint32_t chunk;  // of the stage, from 0
+  uint32_t round;  // of an update, from 0: each takes messages of the round before
+  uint32_t joined; // ashlar_rt_joined
+} ashlar_rt_program_id;
 
 // A tensor that goes from a program of one stage to one of another, between the devices of equal mesh coordinates. Both sides send, or
 // receive, once a run, so their n-th runs belong together, and are for the same micro-batch. Each channel is sent on by one program and
@@ -338,7 +358,8 @@ typedef struct {
 // inputs, outputs and transfers index the variant's tensors. Received tensors are complete when the program begins; sent ones are complete
 // when it ends, and stay unchanged until the other side has them.
 typedef struct {
-  const char *name;
+  const char *name; // for messages and traces
+  ashlar_rt_program_id id;
   uint32_t num_instrs;
   const ashlar_rt_instr *instrs;
   uint32_t num_inputs;
@@ -507,9 +528,10 @@ typedef struct {
   uint64_t program_hash; // of everything below; ranks compare it at start
   const uint8_t *constants;
   uint64_t constants_bytes;
-  uint64_t seed;           // default of --seed
-  const char *seed_tensor; // state, i64, rank 0: written by the runtime before "init" runs; null: the program draws no random numbers
-  const char *step_tensor; // the same: the number of the next step, 0 behind "init"; written by a run that resumes; null: nothing counts
+  uint64_t seed; // default of --seed
+  const char
+      *seed_tensor; // state, i64, rank 0: written by the runtime before the program init runs; null: the program draws no random numbers
+  const char *step_tensor; // the same: the number of the next step, 0 behind init; written by a run that resumes; null: nothing counts
   uint32_t num_variants;
   const ashlar_rt_variant *variants;  // [0] is the default
   const ashlar_rt_training *training; // null: a forward executable

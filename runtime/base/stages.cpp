@@ -27,15 +27,6 @@ const ashlar_rt_tensor *findTensor(const ashlar_rt_variant &variant, const char 
   return nullptr;
 }
 
-const ashlar_rt_program *findProgram(const ashlar_rt_variant &variant, const char *name) {
-  for (uint32_t i = 0; i < variant.num_programs; ++i) {
-    if (std::strcmp(name, variant.programs[i].name) == 0) {
-      return &variant.programs[i];
-    }
-  }
-  return nullptr;
-}
-
 uint64_t slotsOf(const ashlar_rt_variant &variant) {
   return std::max<uint64_t>(variant.num_slots, 1);
 }

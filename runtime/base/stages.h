@@ -14,9 +14,6 @@ namespace ashlar::rt {
 // Returns the tensor of that name; null when the variant has none.
 const ashlar_rt_tensor *findTensor(const ashlar_rt_variant &variant, const char *name);
 
-// Returns the program of that name; null when the variant has none.
-const ashlar_rt_program *findProgram(const ashlar_rt_variant &variant, const char *name);
-
 // Returns the number of slots of a variant, at least 1.
 uint64_t slotsOf(const ashlar_rt_variant &variant);
 

@@ -120,9 +120,9 @@ Status Executor::checkMemory(uint64_t batchBytes) const {
       bytes, parts, image->memory_limit);
 }
 
-Program *Executor::find(const std::string &name) {
+Program *Executor::find(ashlar_rt_program_role role) {
   for (const std::unique_ptr<Program> &program : programs) {
-    if (name == program->source.name) {
+    if (program->source.id.role == role) {
       return program.get();
     }
   }

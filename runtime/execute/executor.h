@@ -105,8 +105,11 @@ class Executor {
 public:
   virtual ~Executor() = default;
 
-  // Returns the program of that name; null when the image has none.
-  Program *find(const std::string &name);
+  // Returns the first program of a role; null when the variant has none.
+  Program *find(ashlar_rt_program_role role);
+
+  // Returns a program by its index in the variant.
+  Program &at(size_t program) { return *programs[program]; }
 
   // Returns the tensor of that name; null when the variant has none.
   const ashlar_rt_tensor *tensor(const std::string &name) const;

@@ -7,29 +7,19 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
-#include <string_view>
 
 namespace ashlar::rt {
-namespace {
-
-// Whether a program is eval_step or one of eval_step_0, eval_step_1, ...
-bool isEvaluation(std::string_view name) {
-  constexpr std::string_view kName = ASHLAR_RT_EVAL_STEP;
-  return name.substr(0, kName.size()) == kName && (name.size() == kName.size() || name[kName.size()] == '_');
-}
-
-} // namespace
 
 Status Evaluation::prepare() {
   const Stages stages(*session.variant);
   for (uint32_t i = 0; i < session.variant->num_programs; ++i) {
-    if (const char *name = session.variant->programs[i].name; isEvaluation(name)) {
-      programs.push_back(session.executor->find(name));
+    if (session.variant->programs[i].id.role == ASHLAR_RT_EVAL_STEP) {
+      programs.push_back(&session.executor->at(i));
     }
   }
   const ashlar_rt_program *lastPrograms = stages.last().programs;
   if (std::none_of(lastPrograms, lastPrograms + stages.last().num_programs,
-                   [](const auto &program) { return isEvaluation(program.name); })) {
+                   [](const auto &program) { return program.id.role == ASHLAR_RT_EVAL_STEP; })) {
     return invalid("--eval: {} was compiled without an evaluation program", session.image->model_name);
   }
   ASHLAR_RETURN_IF_ERROR(batches.create(session, Split::kEval));

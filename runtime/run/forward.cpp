@@ -85,10 +85,10 @@ public:
       return internal("a forward program of {} pipeline stages; only trainings have stages", variant.num_stages);
     }
     for (uint32_t i = 0; i < variant.num_programs; ++i) {
-      program = std::strcmp(variant.programs[i].name, ASHLAR_RT_FORWARD) == 0 ? &variant.programs[i] : program;
+      program = variant.programs[i].id.role == ASHLAR_RT_RUN ? &variant.programs[i] : program;
     }
     if (program == nullptr) {
-      return internal("the image has no program forward");
+      return internal("the image has no program that runs the model");
     }
     std::copy_if(program->outputs, program->outputs + program->num_outputs, std::back_inserter(wantable),
                  [&](uint32_t index) { return !isCount(variant, variant.tensors[index]); });
@@ -150,7 +150,7 @@ public:
     for (const std::string &line : loader.lines()) {
       printLine(line);
     }
-    Program &forward = *session.executor->find(ASHLAR_RT_FORWARD);
+    Program &forward = *session.executor->find(ASHLAR_RT_RUN);
     if (session.options->benchmark == 0) {
       return session.recorder != nullptr ? runTraced(forward) : session.executor->run(forward);
     }

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <string_view>
 
 namespace ashlar::rt {
 namespace {
@@ -23,9 +22,8 @@ size_t placeOf(uint64_t number, size_t which) {
 }
 
 // Whether a program is part of training.
-bool trains(std::string_view name) {
-  constexpr std::string_view kEvaluation = ASHLAR_RT_EVAL_STEP;
-  return name != ASHLAR_RT_INIT && name.substr(0, kEvaluation.size()) != kEvaluation;
+bool trains(const ashlar_rt_program &program) {
+  return program.id.role != ASHLAR_RT_INIT && program.id.role != ASHLAR_RT_EVAL_STEP;
 }
 
 } // namespace
@@ -33,7 +31,7 @@ bool trains(std::string_view name) {
 TrainedTensors::TrainedTensors(const ashlar_rt_variant &variant) {
   for (uint32_t p = 0; p < variant.num_programs; ++p) {
     const ashlar_rt_program &program = variant.programs[p];
-    for (uint32_t i = 0; trains(program.name) && i < program.num_instrs; ++i) {
+    for (uint32_t i = 0; trains(program) && i < program.num_instrs; ++i) {
       const ashlar_rt_instr &instr = program.instrs[i];
       for (uint32_t b = 0; b < instr.num_buffers; ++b) {
         const ashlar_rt_buffer &buffer = instr.buffers[b];

@@ -53,7 +53,7 @@ public:
     batchesPerStep = std::max<uint64_t>(training.accumulate, 1);
     ASHLAR_RETURN_IF_ERROR(order.set(*session.variant, batchesPerStep));
     for (uint32_t i = 0; i < session.variant->num_programs; ++i) {
-      programs.push_back(executor.find(session.variant->programs[i].name));
+      programs.push_back(&executor.at(i));
     }
     ASHLAR_RETURN_IF_ERROR(batches.create(session, Split::kTrain));
     if (session.options->evaluate) {

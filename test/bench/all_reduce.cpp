@@ -47,7 +47,7 @@ struct Benchmark {
       buffers[2 * i] = buffers[2 * i + 1] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, 0, sizes[i]};
       instrs.push_back({ASHLAR_RT_COLLECTIVE, "all_reduce", 2, &buffers[2 * i], accesses, &descs[i]});
     }
-    program = {"bench", static_cast<uint32_t>(count), instrs.data(), 0, nullptr, 0, nullptr};
+    program = {"bench", {}, static_cast<uint32_t>(count), instrs.data(), 0, nullptr, 0, nullptr};
     variant.name = "default";
     variant.num_axes = 1;
     variant.axes = &axis;

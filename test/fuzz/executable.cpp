@@ -11,7 +11,7 @@
 #include "compiler/target/host_code.h"
 #include "compiler/target/image_emitter.h"
 #include "compiler/target/link.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "passes/analysis/step_runs.h"
 #include "runtime/data/formats/npy.h"
 #include "test/fuzz/random_pipeline.h"
@@ -104,13 +104,14 @@ class Execution {
 public:
   Execution(ModuleOp program, ModuleOp lowered, exec::Target target, const std::string &packFolder)
       : program(program), lowered(lowered), target(target), packFolder(packFolder) {
-    trains = static_cast<bool>(program.lookupSymbol<func::FuncOp>("train_step"));
-    function = program.lookupSymbol<func::FuncOp>(trains ? "train_step" : "forward");
+    function = nn::findProgram(program, nn::ProgramRole::TrainStep);
+    trains = static_cast<bool>(function);
+    function = trains ? function : nn::findProgram(program, nn::ProgramRole::Run);
     if (std::optional<pipelines::Stages> pipeline = pipelineOf(program)) {
       stages = pipeline->stages;
       microBatches = pipeline->microBatches;
     } else if (trains) {
-      microBatches = analysis::runsOfStep(program).lookup(nn::kTrainStep);
+      microBatches = analysis::runsOfStep(program).lookup(function.getSymName());
     }
   }
 
@@ -261,13 +262,17 @@ private:
   FailureOr<std::vector<Tensor>> interpret(const reference::Observer &observer) {
     reference::Interpreter interpreter(program, /*numRanks=*/1, observer);
     interpreter.setSeed(trains ? kSeed : 0); // a forward program draws nothing, so nobody sets its seed
-    if (program.lookupSymbol<func::FuncOp>("init") && failed(interpreter.run("init", {}))) {
+    auto runAlone = [&](nn::ProgramRole role) {
+      func::FuncOp alone = nn::findProgram(program, role);
+      return !alone || succeeded(interpreter.run(alone.getSymName(), {}));
+    };
+    if (!runAlone(nn::ProgramRole::Init)) {
       return failure();
     }
     std::vector<Tensor> outcome;
     for (auto [i, batch] : llvm::enumerate(batches)) {
       const bool isFirst = static_cast<int64_t>(i) % microBatches == 0;
-      if (isFirst && program.lookupSymbol<func::FuncOp>("prepare") && failed(interpreter.run("prepare", {}))) {
+      if (isFirst && !runAlone(nn::ProgramRole::Prepare)) {
         return failure();
       }
       FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, function.getSymName(), batch);
@@ -277,8 +282,8 @@ private:
       if ((static_cast<int64_t>(i) + 1) % microBatches != 0) {
         continue;
       }
-      if (program.lookupSymbol<func::FuncOp>("update") &&
-          failed(results = reference::runGlobal(interpreter, "update", {}))) { // at the end of a step
+      func::FuncOp update = nn::findProgram(program, nn::ProgramRole::Update); // at the end of a step
+      if (update && failed(results = reference::runGlobal(interpreter, update.getSymName(), {}))) {
         return failure();
       }
       llvm::append_range(outcome, *results);

@@ -4,7 +4,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/random_program.h"
 #include "test/fuzz/reducer.h"
@@ -60,7 +60,7 @@ struct SkipUpdate : PassWrapper<SkipUpdate, OperationPass<ModuleOp>> {
     }
     stages.back().walk([&](nn::WriteOp write) {
       auto variable = stages.back().lookupSymbol<nn::VariableOp>(write.getVariable());
-      if (variable.getTrainable() && write->getParentOfType<func::FuncOp>().getSymName().starts_with(nn::kUpdate)) {
+      if (variable.getTrainable() && nn::hasRole(write->getParentOp(), nn::ProgramRole::Update)) {
         write.erase();
       }
     });
@@ -329,7 +329,7 @@ TEST_CASE("fuzz: a run that rounding decides has not passed", "[fuzz]") {
 TEST_CASE("fuzz: a program with nothing to run does not pass", "[fuzz]") {
   OwningOpRef<ModuleOp> program = test::parse(R"(
     dist.mesh @mesh <["x" = 2]>
-    func.func @backward(%x: tensor<4xf64>) -> tensor<4xf64> { return %x : tensor<4xf64> })");
+    func.func @backward(%x: tensor<4xf64>) -> tensor<4xf64> attributes {nn.program = #nn.program<backward>} { return %x : tensor<4xf64> })");
   Verdict verdict = runIsolated([&] { return checkProgram(*program, {}); }, /*seconds=*/60);
   CHECK(verdict.kind == FailureKind::Program);
   CHECK(StringRef(verdict.message).starts_with("no function to run"));

@@ -8,6 +8,7 @@
 #include "compiler/reference/equivalence.h"
 #include "dialects/dist/owners.h"
 #include "dialects/dist/recompute_rules.h"
+#include "dialects/nn/programs.h"
 #include "passes/layout/redistribute/decide.h"
 #include "passes/layout/redistribute/estimate.h"
 #include "test/fuzz/executable.h"
@@ -142,9 +143,9 @@ PipelineCase drawCase(ModuleOp program, const pipelines::Stages &pipeline, const
     return arguments;
   };
   for (int64_t i = 0; i < kSteps * pipeline.microBatches; ++i) {
-    what.batches.push_back(draw(program.lookupSymbol<func::FuncOp>(nn::kTrainStep)));
+    what.batches.push_back(draw(nn::findProgram(program, nn::ProgramRole::TrainStep)));
   }
-  auto evaluation = program.lookupSymbol<func::FuncOp>(nn::kEvalStep);
+  func::FuncOp evaluation = nn::findProgram(program, nn::ProgramRole::EvalStep);
   for (int64_t i = 0; evaluation && i < pipeline.stages + 1; ++i) {
     what.evaluations.push_back(draw(evaluation));
   }
@@ -154,7 +155,7 @@ PipelineCase drawCase(ModuleOp program, const pipelines::Stages &pipeline, const
       what.variables.emplace(variable.getSymName().str(), reference::randomVariable(variable, options));
     }
   }
-  what.runsInit = static_cast<bool>(program.lookupSymbol<func::FuncOp>(nn::kInit));
+  what.runsInit = static_cast<bool>(nn::findProgram(program, nn::ProgramRole::Init));
   return what;
 }
 

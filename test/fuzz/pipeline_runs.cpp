@@ -6,6 +6,7 @@
 
 #include "compiler/reference/pipeline_run.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 
 #include "llvm/Support/FormatVariadic.h"
 
@@ -24,8 +25,8 @@ std::string variableName(nn::VariableOp variable, int64_t step) {
   return llvm::formatv("@{0} after step {1}", variable.getSymName(), step);
 }
 
-std::string outputName(StringRef function, unsigned i, int64_t number) {
-  return llvm::formatv("@{0} {1} of {2} {3}", function, i, function == nn::kUpdate ? "step" : "batch", number);
+std::string outputName(func::FuncOp function, unsigned i, int64_t number) {
+  return llvm::formatv("@{0} {1} of {2} {3}", function.getSymName(), i, nn::isEvaluation(function) ? "batch" : "step", number);
 }
 
 int64_t stepsOf(const PipelineCase &what) {
@@ -64,7 +65,7 @@ LogicalResult addOutputs(func::FuncOp function, int64_t number, const PipelineRu
     if (found == outputs.end()) {
       return function.emitError("no stage makes the output ") << name;
     }
-    run.results.push_back({outputName(function.getSymName(), i, number), found->second});
+    run.results.push_back({outputName(function, i, number), found->second});
   }
   return success();
 }
@@ -90,32 +91,38 @@ FailureOr<ModuleRun> runWhole(ModuleOp program, const PipelineCase &what, const 
   for (auto &[name, value] : what.variables) {
     interpreter.setVariable(name, {value});
   }
-  if (what.runsInit && failed(interpreter.run(nn::kInit, {}))) {
+  auto runAlone = [&](nn::ProgramRole role) {
+    func::FuncOp function = nn::findProgram(program, role);
+    return !function || succeeded(interpreter.run(function.getSymName(), {}));
+  };
+  if (what.runsInit && !runAlone(nn::ProgramRole::Init)) {
     return failure();
   }
   if (auto variable = program.lookupSymbol<nn::VariableOp>(nn::kMicroBatchVariable)) {
     interpreter.setVariable(nn::kMicroBatchVariable, {firstMicroBatch(variable)});
   }
   ModuleRun run;
-  auto add = [&](StringRef function, int64_t number, std::vector<Tensor> &results) {
+  func::FuncOp train = nn::findProgram(program, nn::ProgramRole::TrainStep), update = nn::findProgram(program, nn::ProgramRole::Update),
+               evaluate = nn::findProgram(program, nn::ProgramRole::EvalStep);
+  auto add = [&](func::FuncOp function, int64_t number, std::vector<Tensor> &results) {
     for (auto [i, result] : llvm::enumerate(results)) {
       run.results.push_back({outputName(function, i, number), std::move(result)});
     }
   };
   for (int64_t step = 0; step < stepsOf(what); ++step) {
-    if (program.lookupSymbol(nn::kPrepare) && failed(interpreter.run(nn::kPrepare, {}))) {
+    if (!runAlone(nn::ProgramRole::Prepare)) {
       return failure();
     }
     for (int64_t i = 0; i < what.microBatches; ++i) {
-      if (failed(reference::runGlobal(interpreter, nn::kTrainStep, what.batches[step * what.microBatches + i]))) {
+      if (failed(reference::runGlobal(interpreter, train.getSymName(), what.batches[step * what.microBatches + i]))) {
         return failure();
       }
     }
-    FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, nn::kUpdate, {});
+    FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, update.getSymName(), {});
     if (failed(results)) {
       return failure();
     }
-    add(nn::kUpdate, step, *results);
+    add(update, step, *results);
     for (auto variable : program.getOps<nn::VariableOp>()) {
       FailureOr<Tensor> value = reference::getGlobalVariable(interpreter, variable.getSymName());
       if (failed(value)) {
@@ -125,11 +132,11 @@ FailureOr<ModuleRun> runWhole(ModuleOp program, const PipelineCase &what, const 
     }
   }
   for (auto [i, inputs] : llvm::enumerate(what.evaluations)) {
-    FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, nn::kEvalStep, inputs);
+    FailureOr<std::vector<Tensor>> results = reference::runGlobal(interpreter, evaluate.getSymName(), inputs);
     if (failed(results)) {
       return failure();
     }
-    add(nn::kEvalStep, static_cast<int64_t>(i), *results);
+    add(evaluate, static_cast<int64_t>(i), *results);
   }
   return run;
 }
@@ -146,8 +153,8 @@ FailureOr<ModuleRun> runStages(ModuleOp program, ModuleOp cut, int64_t ranks, co
     stages.setVariable(nn::kMicroBatchVariable, firstMicroBatch(variable));
   }
   ModuleRun run;
-  auto step = program.lookupSymbol<func::FuncOp>(nn::kTrainStep), update = program.lookupSymbol<func::FuncOp>(nn::kUpdate),
-       evaluation = program.lookupSymbol<func::FuncOp>(nn::kEvalStep);
+  func::FuncOp step = nn::findProgram(program, nn::ProgramRole::TrainStep), update = nn::findProgram(program, nn::ProgramRole::Update),
+               evaluation = nn::findProgram(program, nn::ProgramRole::EvalStep);
   for (int64_t number = 0; number < stepsOf(what); ++number) {
     auto outputs = stages.runStep(
         [&](StringRef name, int64_t microBatch) { return inputOf(step, name, what.batches[number * what.microBatches + microBatch]); });

@@ -35,7 +35,7 @@ TEST_CASE("fuzz: 400 executables show each op that takes words for signed number
 TEST_CASE("fuzz: a fault that no result depends on is not shown", "[fuzz]") {
   auto program = [](const char *result) {
     return test::parse(R"(
-      func.func @forward(%x: tensor<2xf64> {nn.name = "x"}) -> (tensor<2xf64> {nn.name = "y"}) {
+      func.func @forward(%x: tensor<2xf64> {nn.name = "x"}) -> (tensor<2xf64> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
         %low = nn.constant dense<1> : tensor<2xui64>
         %high = nn.constant dense<-1> : tensor<2xi64>
         %words = nn.cast %high : tensor<2xi64> -> tensor<2xui64>

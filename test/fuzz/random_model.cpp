@@ -4,6 +4,7 @@
 
 #include "test/fuzz/random_model.h"
 
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 #include "test/fuzz/model_generator.h"
 
@@ -95,7 +96,7 @@ void ModelGenerator::addFunction() {
   for (int64_t i = 0, count = 1 + dice.roll(3); i < count; ++i) {
     inputs.push_back(floats(randomShape(/*minRank=*/i == 0 ? 2 : 1, options.batch)));
   }
-  function = func::FuncOp::create(b, "forward", b.getFunctionType(inputs, {}));
+  function = nn::createProgram(b, b.getLoc(), nn::ProgramRole::Run, b.getFunctionType(inputs, {}));
   b.setInsertionPointToStart(function.addEntryBlock());
   for (BlockArgument argument : function.getArguments()) {
     function.setArgAttr(argument.getArgNumber(), nn::kNameAttr, b.getStringAttr("x" + std::to_string(argument.getArgNumber())));

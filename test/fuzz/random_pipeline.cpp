@@ -8,6 +8,7 @@
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
+#include "dialects/nn/programs.h"
 #include "test/fuzz/random_layout.h"
 #include "test/fuzz/random_program.h"
 
@@ -27,7 +28,7 @@ constexpr int64_t kMostStages = 4, kMostMore = 3; // micro-batches than stages
 // the loss may be of it, and has to be on the last stage.
 void drawRules(Dice &dice, const pipelines::Stages &pipeline, ModuleOp program) {
   std::set<int64_t> modules; // "m3.op7" is an op of module 3; what the loss adds has other paths
-  for (StringRef path : nn::pathsOf(program.lookupSymbol<func::FuncOp>(nn::kTrainStep).front())) {
+  for (StringRef path : nn::pathsOf(nn::findProgram(program, nn::ProgramRole::TrainStep).front())) {
     int64_t number = 0;
     if (path.consume_front("m") && !path.split('.').first.getAsInteger(10, number)) {
       modules.insert(number);
@@ -83,7 +84,7 @@ void dropPipeline(ModuleOp program) {
 void drawPipeline(uint64_t seed, ModuleOp program) {
   constexpr uint64_t kFactor = 13, kOffset = 11;
   Dice dice(seed * kFactor + kOffset);
-  if (!program.lookupSymbol(nn::kUpdate) || program->hasAttr(kGroupWeightsAttr) || dice.oneIn(4)) {
+  if (!nn::findProgram(program, nn::ProgramRole::Update) || program->hasAttr(kGroupWeightsAttr) || dice.oneIn(4)) {
     return;
   }
   pipelines::Stages pipeline;

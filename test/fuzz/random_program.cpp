@@ -9,6 +9,7 @@
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/analysis/costs.h"
 #include "test/fuzz/random_model.h"
@@ -310,7 +311,7 @@ RandomModel drawModel(Dice &dice, dist::MeshAttr mesh, uint64_t seed, const Prog
 
 // Has half of the training programs split their optimizer. Where all parameters are whole, groups of devices may share one.
 void splitOptimizer(Dice &dice, dist::MeshAttr mesh, ModuleOp module) {
-  if (!module.lookupSymbol(nn::kTrainStep) || dice.oneIn(2)) {
+  if (!nn::findProgram(module, nn::ProgramRole::TrainStep) || dice.oneIn(2)) {
     return;
   }
   constexpr int64_t kMostBytes = 512;
@@ -336,7 +337,7 @@ void splitOptimizer(Dice &dice, dist::MeshAttr mesh, ModuleOp module) {
 void groupWeights(uint64_t seed, ModuleOp module) {
   constexpr uint64_t kOdds = 6;
   Dice dice(seed * 5 + 3);
-  if (!module.lookupSymbol(nn::kTrainStep) || !dice.oneIn(kOdds)) {
+  if (!nn::findProgram(module, nn::ProgramRole::TrainStep) || !dice.oneIn(kOdds)) {
     return;
   }
   module->removeAttr(kSplitVariablesAttr);
@@ -370,7 +371,7 @@ void drawFusion(Dice &dice, ModuleOp module) {
 // Has the training programs whose ops have paths compute some of their modules and ops again, and a third of them what costs least where
 // rules leave it open; all that can be for half of these.
 void drawRecompute(uint64_t seed, ModuleOp module) {
-  auto step = module.lookupSymbol<func::FuncOp>(nn::kTrainStep);
+  func::FuncOp step = nn::findProgram(module, nn::ProgramRole::TrainStep);
   SmallVector<StringRef> paths = step ? nn::pathsOf(step.front()) : SmallVector<StringRef>();
   Dice dice(seed * 11 + 7);
   Builder b(module.getContext());

@@ -27,12 +27,12 @@ namespace {
 OwningOpRef<ModuleOp> programWithTies() {
   return test::parse(R"(
     dist.mesh @mesh <["x" = 4]>
-    func.func @train_step(%x: tensor<64x16xf64> {nn.name = "x", dist.layout = #dist.layout<[{}, {"x"}]>}) -> (tensor<f64> {nn.name = "loss"}) {
+    func.func @train_step(%x: tensor<64x16xf64> {nn.name = "x", dist.layout = #dist.layout<[{}, {"x"}]>}) -> (tensor<f64> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
       %0 = nn.reduce sum %x dims = [0, 1] : tensor<64x16xf64> -> tensor<f64>
       return %0 : tensor<f64>
     }
     func.func @eval_step(%x: tensor<64x16xf64> {nn.name = "x", dist.layout = #dist.layout<[{}, {"x"}]>})
-        -> (tensor<64xf64> {nn.name = "sums"}, tensor<f64> {nn.name = "count"}) {
+        -> (tensor<64xf64> {nn.name = "sums"}, tensor<f64> {nn.name = "count"}) attributes {nn.program = #nn.program<eval_step>} {
       %0 = nn.reduce sum %x dims = [1] : tensor<64x16xf64> -> tensor<64xf64>
       %1 = nn.reshape %x : tensor<64x16xf64> -> tensor<64x4x4xf64>
       %2 = nn.reduce sum %1 dims = [1] : tensor<64x4x4xf64> -> tensor<64x4xf64>
@@ -141,7 +141,7 @@ TEST_CASE("rounding: a program that rounding decides says nothing, which is a fa
   // Two sums of one row, in two orders: the sign of their difference is chance.
   OwningOpRef<ModuleOp> program = test::parse(R"(
     dist.mesh @mesh <["x" = 4]>
-    func.func @forward(%x: tensor<64x16xf64> {nn.name = "x", dist.layout = #dist.layout<[{}, {"x"}]>}) -> (tensor<64xf64> {nn.name = "y"}) {
+    func.func @forward(%x: tensor<64x16xf64> {nn.name = "x", dist.layout = #dist.layout<[{}, {"x"}]>}) -> (tensor<64xf64> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
       %0 = nn.reduce sum %x dims = [1] : tensor<64x16xf64> -> tensor<64xf64>
       %1 = nn.reshape %x : tensor<64x16xf64> -> tensor<64x4x4xf64>
       %2 = nn.reduce sum %1 dims = [1] : tensor<64x4x4xf64> -> tensor<64x4xf64>
@@ -157,7 +157,7 @@ TEST_CASE("rounding: a program that rounding decides says nothing, which is a fa
 
 TEST_CASE("rounding: noise moves what an op rounds by some units of all it adds, and nothing else", "[fuzz]") {
   OwningOpRef<ModuleOp> program = test::parse(R"(
-    func.func @forward(%x: tensor<40x8xf64>) -> (tensor<40xf64>, tensor<40x8xf64>, tensor<40x8xi1>, tensor<40xf64>) {
+    func.func @forward(%x: tensor<40x8xf64>) -> (tensor<40xf64>, tensor<40x8xf64>, tensor<40x8xi1>, tensor<40xf64>) attributes {nn.program = #nn.program<run>} {
       %big = nn.constant dense<1048576.0> : tensor<40x8xf64>
       %shifted = nn.concat %x, %big dim = 1 : (tensor<40x8xf64>, tensor<40x8xf64>) -> tensor<40x16xf64>
       %minus = nn.neg %big : tensor<40x8xf64>
@@ -180,7 +180,7 @@ TEST_CASE("rounding: noise moves what an op rounds by some units of all it adds,
 
 TEST_CASE("rounding: a long sum moves by a unit for one term in eight", "[fuzz]") {
   OwningOpRef<ModuleOp> program = test::parse(R"(
-    func.func @forward() -> tensor<f64> {
+    func.func @forward() -> tensor<f64> attributes {nn.program = #nn.program<run>} {
       %x = nn.constant dense<1.0> : tensor<1188xf64>
       %0 = nn.reduce sum %x dims = [0] : tensor<1188xf64> -> tensor<f64>
       return %0 : tensor<f64>
@@ -196,7 +196,7 @@ TEST_CASE("rounding: a long sum moves by a unit for one term in eight", "[fuzz]"
 
 TEST_CASE("rounding: equal elements are moved alike where that is asked for", "[fuzz]") {
   auto program = test::parse(R"(
-    func.func @forward() -> tensor<6xbf16> {
+    func.func @forward() -> tensor<6xbf16> attributes {nn.program = #nn.program<run>} {
       %x = nn.constant dense<[1.0, 1.0, 2.0, 1.0, 2.0, 3.0]> : tensor<6xbf16>
       %0 = nn.exp %x : tensor<6xbf16>
       return %0 : tensor<6xbf16>

@@ -111,7 +111,8 @@ struct BatchNormModel {
     std::string x = llvm::formatv("tensor<{0}x{1}x{2}xf64>", replicas * rows, channels, width);
     std::string c = llvm::formatv("tensor<{0}xf64>", channels);
     text = "nn.variable @scale trainable : " + c + "\nnn.variable @shift trainable : " + c + "\nnn.variable @mean : " + c +
-           "\nnn.variable @variance : " + c + "\nfunc.func @train_step(%x: " + x + ") -> " + x + " {\n";
+           "\nnn.variable @variance : " + c + "\nfunc.func @train_step(%x: " + x + ") -> " + x +
+           " attributes {nn.program = #nn.program<train_step>} {\n";
     for (const char *name : {"scale", "shift", "mean", "variance"}) {
       text += std::string("%") + name + " = nn.read @" + name + " : " + c + "\n";
     }

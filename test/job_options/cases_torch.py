@@ -172,6 +172,29 @@ dataset {{ npy {{}} shuffle: false {features} }}"""
         expect(bench.train(staged, ranks=2).losses, whole, f"losses with {schedule}")
 
 
+@case("pipeline.stages", "pipeline.micro_batches", "accumulate")
+def pipeline_any_names(bench):
+    """Parameters have the names of programs and of the mesh: the same losses and parameters as with others, and the names that the model gives."""
+    names = ["weights", "backward", "forward", "update", "train_step", "init", "eval_step", "prepare", "mesh", "forward_1", "weights.program"]
+    for name, values in (("x", [1, 2, 3, 4, 5, 6, 7, 8]), ("t", [0, 1] * 4)):
+        bench.npy(f"{name}_train", values, (8, 1))
+    job = """global_batch: 4 loss { mean_squared_error { prediction: "y" target: "t" } } optimizer { sgd {} learning_rate: 0.125 }
+dataset { npy {} shuffle: false features { column: "x" tensor: "x" } features { column: "t" tensor: "t" } }"""
+
+    def train(parameters, text, ranks):
+        values = ["x"] + [f"value{i}" for i in range(len(parameters))]
+        chain = [node("Mul", [values[i], parameter], [f"product{i}"]) for i, parameter in enumerate(parameters)]
+        chain += [node("Tanh", [f"product{i}"], [values[i + 1]]) for i in range(len(parameters))]
+        bench.model(*[each for pair in zip(chain[:len(parameters)], chain[len(parameters):]) for each in pair], node("Neg", [values[-1]], ["y"]),
+                    *[parameter(name, [1], [1 + 0.125 * i]) for i, name in enumerate(parameters)], graph_input("x", ["batch", 1]), graph_output("y", ["batch", 1]))
+        log = bench.train(f"{job} {text}", "--save-parameters", "saved", ranks=ranks)
+        return log.losses, [bench.read_npy(f"saved/{name}") for name in parameters]
+
+    staged = 'mode: DATA_PARALLEL mesh { axes { name: "dp" size: 1 } } pipeline { stages: 2 micro_batches: 2 '
+    for text, ranks in (("", 1), ('accumulate: 2 mode: DATA_PARALLEL mesh { axes { name: "dp" size: 2 } }', 2), (staged + "schedule: ZERO_BUBBLE }", 2), (staged + "schedule: INTERLEAVED chunks: 2 }", 2)):
+        expect(train(names, text, ranks), train([f"p{i}" for i in range(len(names))], text, ranks), f"losses and parameters with {text}")
+
+
 @case("pipeline.stages", "pipeline.micro_batches", "pipeline.schedule", "pipeline.schedule=GPIPE", "pipeline.schedule=ONE_F_ONE_B",
       "pipeline.schedule=ZERO_BUBBLE", "pipeline.schedule=INTERLEAVED", "pipeline.chunks", "pipeline.order", "rules.pipeline_stage")
 def torch_numbers_of_stages(bench):

@@ -25,6 +25,6 @@
 // RUN: ashlar-opt --help | FileCheck %s --check-prefix=HELP
 // HELP: --ashlar-optimizer
 // HELP: --kind=<sgd|momentum|adam|adamw|lamb> - the update rule
-func.func @forward(%x: tensor<2xf32>) -> tensor<2xf32> {
+func.func @forward(%x: tensor<2xf32>) -> tensor<2xf32> attributes {nn.program = #nn.program<run>} {
   return %x : tensor<2xf32>
 }

@@ -35,9 +35,9 @@ class Meter {
 public:
   Meter(rt::Communicator &communicator, rt::CpuExecutor &executor) : communicator(communicator), executor(executor) {}
 
-  // Enters the seconds of one instruction of `what`.
-  Status measure(const calibrate::Measured &what, double &seconds) {
-    rt::Program &program = *executor.find(what.program);
+  // Enters the seconds of one instruction of `what`, a program of the image.
+  Status measure(const calibrate::Measured &what, size_t number, double &seconds) {
+    rt::Program &program = executor.at(number);
     ASHLAR_RETURN_IF_ERROR(communicator.barrier());
     ASHLAR_RETURN_IF_ERROR(timeOf(program, /*runs=*/1, seconds)); // touches memory
     ASHLAR_RETURN_IF_ERROR(what.isCollective ? measureTogether(program, seconds) : measureBeside(program, seconds));
@@ -126,9 +126,10 @@ Status run(rt::Job &job, calibrate::MeasuredImage &measured) {
   rt::CpuExecutor executor;
   ASHLAR_RETURN_IF_ERROR(communicator->agree(executor.create(image, variant, *communicator, pool, {})));
   Meter meter(*communicator, executor);
-  for (const calibrate::Measured &what : measured.measured()) {
+  for (size_t i = 0; i < measured.measured().size(); ++i) {
+    const calibrate::Measured &what = measured.measured()[i];
     double seconds = 0;
-    ASHLAR_RETURN_IF_ERROR(meter.measure(what, seconds));
+    ASHLAR_RETURN_IF_ERROR(meter.measure(what, i, seconds));
     if (job.rank() == 0) {
       std::printf("%s %.6g\n", what.label.c_str(), seconds);
     }

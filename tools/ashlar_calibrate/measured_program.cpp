@@ -197,7 +197,7 @@ void MeasuredImage::addCollective(const char *kind, uint64_t bytes) {
 
 const ashlar_rt_image &MeasuredImage::finish() {
   for (size_t i = 0; i < list.size(); ++i) {
-    programs.push_back({list[i].program.c_str(), static_cast<uint32_t>(instructions[i].size()), instructions[i].data()});
+    programs.push_back({list[i].program.c_str(), {}, static_cast<uint32_t>(instructions[i].size()), instructions[i].data()});
   }
   variant.name = "default";
   variant.num_axes = 1;

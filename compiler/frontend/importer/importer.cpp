@@ -14,6 +14,7 @@
 #include "compiler/frontend/tensor_data.h"
 #include "compiler/frontend/weights/initializers.h"
 #include "compiler/frontend/weights/merged_initializers.h"
+#include "dialects/nn/programs.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -172,6 +173,13 @@ void Importer::untie() {
   }
 }
 
+void Importer::freeNames() {
+  nn::setProgram(forward, nn::ProgramRole::Run);
+  if (dist::MeshOp mesh = dist::findMesh(*module)) {
+    mesh.setSymName(nn::freeSymbol(*module, mesh.getSymName(), mesh));
+  }
+}
+
 OwningOpRef<ModuleOp> Importer::run() {
   checkOwnDomain(*proto);
   untie();
@@ -183,7 +191,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   if (options.local) {
     dist::MeshOp::create(builder, module->getLoc(), "mesh", options.local->mesh);
   }
-  forward = func::FuncOp::create(builder, module->getLoc(), nn::kForward, builder.getFunctionType({}, {}));
+  forward = nn::createProgram(builder, module->getLoc(), nn::ProgramRole::Run, builder.getFunctionType({}, {}));
   builder.setInsertionPointToEnd(forward.addEntryBlock());
   values = std::make_unique<GraphValues>(forward, builder);
   try {
@@ -203,6 +211,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   returnOutputs();
   freezeParameters();
   applyAnnotations();
+  freeNames();
   verifyModule();
   edits.attachTo(*module);
   return std::move(module);

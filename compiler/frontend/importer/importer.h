@@ -21,7 +21,7 @@ public:
   // Reads the model. Throws an ImportError where it is none, or of an opset that is not known.
   Importer(llvm::StringRef path, const ImportOptions &options, mlir::MLIRContext *context);
 
-  // Returns the module of the model, with @forward. Throws an ImportError with all that is refused.
+  // Returns the module of the model, with one program, of role run. Throws an ImportError with all that is refused.
   mlir::OwningOpRef<mlir::ModuleOp> run();
 
 private:
@@ -63,6 +63,8 @@ private:
   void checkLoss() const;
 
   void freezeParameters();
+  // Lets parameters keep the names that the model gives them.
+  void freeNames();
   void verifyModule();
   void applyAnnotations();
   // Takes parameters apart that the exporter merged, and reports them.

@@ -10,6 +10,7 @@
 #include "compiler/frontend/onnx_file.h"
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/tensor_data.h"
+#include "dialects/nn/programs.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -180,7 +181,7 @@ bool Inspector::tryImport(size_t choice) {
 }
 
 void Inspector::takeShapes(ModuleOp module) {
-  auto forward = module.lookupSymbol<func::FuncOp>(nn::kForward);
+  func::FuncOp forward = nn::findProgram(module, nn::ProgramRole::Run);
   auto shapeOf = [](Type type) { return SmallVector<int64_t>(cast<RankedTensorType>(type).getShape()); };
   for (auto argument : forward.getArguments()) {
     shapes[forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr).getValue()] = shapeOf(argument.getType());

@@ -31,7 +31,7 @@ llvm::StringSet<> findMasterCopies(ModuleOp module) {
     nn::Phases phases(function.front());
     for (auto read : function.front().getOps<nn::ReadOp>()) {
       for (Operation *user : read->getUsers()) {
-        if (phases.of(user) != nn::Phase::Update || function.getSymName() == nn::kPrepare) {
+        if (phases.of(user) != nn::Phase::Update || nn::hasRole(function, nn::ProgramRole::Prepare)) {
           bool isNarrowed = isCopy(user) && typeOf(user->getResult(0)).getElementTypeBitWidth() < read.getType().getElementTypeBitWidth();
           (isNarrowed ? narrowed : wide).insert(read.getVariable());
         }
@@ -67,8 +67,8 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
   // Returns the variables in which a step that updates later adds up its gradients, where they are whole, and so the gradients: at level 1.
   llvm::StringSet<> findReplicatedSums() {
     llvm::StringSet<> sums;
-    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
-    if (level == 1 && step && getOperation().lookupSymbol(nn::kUpdate)) {
+    func::FuncOp step = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
+    if (level == 1 && step && nn::findProgram(getOperation(), nn::ProgramRole::Update)) {
       for (auto write : step.front().getOps<nn::WriteOp>()) {
         sums.insert(write.getVariable());
       }
@@ -111,7 +111,7 @@ struct SplitOptimizer : impl::SplitOptimizerPassBase<SplitOptimizer> {
     }
     // What is computed of whole state, such as the norm of all sums of gradients, is computed on its shards.
     getOperation().walk([&](nn::ReadOp read) {
-      bool addsUp = replicatedSums.contains(read.getVariable()) && read->getParentOfType<func::FuncOp>().getSymName() == nn::kTrainStep;
+      bool addsUp = replicatedSums.contains(read.getVariable()) && nn::hasRole(read->getParentOp(), nn::ProgramRole::TrainStep);
       splitResult(read, addsUp ? nullptr : states.lookup(read.getVariable()));
     });
   }

@@ -2,7 +2,7 @@
 //
 // ashlar-seed-layouts: the mesh, and the split batch on the arguments that hold it.
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "passes/layout/inference/given_layout.h"
 #include "passes/layout/passes.h"
 
@@ -54,7 +54,7 @@ FailureOr<dist::MeshAttr> createMesh(ModuleOp module, ArrayRef<std::string> axes
   }
   if (!existing) {
     OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
-    dist::MeshOp::create(builder, module.getLoc(), "mesh", *mesh);
+    dist::MeshOp::create(builder, module.getLoc(), nn::freeSymbol(module, "mesh"), *mesh);
   }
   return mesh;
 }

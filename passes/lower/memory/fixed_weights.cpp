@@ -5,6 +5,7 @@
 #include "passes/lower/memory/fixed_weights.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 
 using namespace mlir;
@@ -21,7 +22,7 @@ FixedBytes::FixedBytes(exec::VariantOp variant) {
   for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
     for (auto instr : program.getBody().getOps<exec::InstrOpInterface>()) {
       for (const exec::BufferUse &use : instr.getUses()) {
-        if (!use.isWritten || use.buffer.getSpace() != exec::Space::Arena || program.getSymName() == nn::kInit) {
+        if (!use.isWritten || use.buffer.getSpace() != exec::Space::Arena || nn::hasRole(program, nn::ProgramRole::Init)) {
           continue;
         }
         uint64_t begin = use.buffer.getOffset(), end = begin + byteSize(use.buffer.getType());
@@ -44,7 +45,7 @@ bool FixedBytes::contains(exec::BufferAttr buffer) const {
 void markFixedWeights(exec::VariantOp variant) {
   FixedBytes fixed(variant);
   variant.getBody().walk([&](exec::FixedWeightsOpInterface call) {
-    bool isInit = call->getParentOfType<exec::ProgramOp>().getSymName() == nn::kInit;
+    bool isInit = nn::hasRole(call->getParentOp(), nn::ProgramRole::Init);
     exec::BufferAttr weights = call.getWeights();
     if (!isInit && weights && fixed.contains(weights)) {
       call.setFixedWeights(true);

@@ -4,7 +4,7 @@
 
 #include "passes/lower/memory/memory_limit.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/byte_text.h"
 #include "dialects/support/element_type.h"
 
@@ -114,9 +114,8 @@ std::string remediesFor(const Peak &peak, const TensorTable &tensors, ArrayRef<P
   if (variant.getDevicesPerProcess() > 1) {
     remedies.push_back("fewer deterministic.chunks");
   }
-  auto hasProgram = [&](StringRef name) {
-    return llvm::any_of(programs, [&](const Program &program) { return func::FuncOp(program.function).getSymName() == name; });
-  };
+  auto trains = [](const Program &program) { return nn::hasRole(program.function, nn::ProgramRole::TrainStep); };
+  auto isOnce = [](const Program &program) { return nn::isOncePerStep(program.function); };
   if (variant.getNumStages() > 1) {
     remedies.push_back("more stages or micro-batches");
   }
@@ -126,7 +125,7 @@ std::string remediesFor(const Peak &peak, const TensorTable &tensors, ArrayRef<P
   if (llvm::any_of(programs, [](const Program &program) { return startsCollectives(program); })) {
     remedies.push_back("--no-overlap");
   }
-  if (!hasProgram(nn::kTrainStep)) {
+  if (llvm::none_of(programs, trains)) {
     return remedies.size() == 1 ? remedies[0].str() : llvm::join(remedies, ", or ");
   }
   if (hasMesh && holdsReplicated(tensors, [](const NamedTensor &tensor) { return tensor.stateOf != nullptr && !tensor.isScratch; })) {
@@ -134,7 +133,7 @@ std::string remediesFor(const Peak &peak, const TensorTable &tensors, ArrayRef<P
   } else if (hasMesh && holdsReplicated(tensors, [](const NamedTensor &tensor) { return tensor.role == exec::Role::Variable; })) {
     remedies.push_back("optimizer_parallel of level 3, since every device holds all of the parameters");
   }
-  if (!hasProgram(nn::kUpdate)) {
+  if (llvm::none_of(programs, isOnce)) {
     remedies.push_back("accumulate, which runs the batch in parts");
   }
   return llvm::join(remedies, ", or ");

@@ -85,10 +85,10 @@ private:
   llvm::SetVector<Attribute> trainingInputs() {
     llvm::SetVector<Attribute> inputs;
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
-      bool trains = program.getSymName() == nn::kTrainStep || variant.getOrderAttr();
+      bool trains = nn::hasRole(program, nn::ProgramRole::TrainStep) || variant.getOrderAttr();
       for (auto symbol : program.getInputs().getAsRange<FlatSymbolRefAttr>()) {
         auto tensor = cast<exec::TensorOp>(SymbolTable::lookupSymbolIn(variant, symbol.getAttr()));
-        if (trains && !nn::isEvaluation(program.getSymName()) && tensor.getRole() == exec::Role::Input) {
+        if (trains && !nn::isEvaluation(program) && tensor.getRole() == exec::Role::Input) {
           inputs.insert(symbol);
         }
       }
@@ -121,7 +121,7 @@ private:
       return add("batches", rt::kFeeds * bytes);
     }
     add("batches", rt::stagedBytes(batch));
-    if (llvm::any_of(variant.getBody().getOps<exec::ProgramOp>(), [](exec::ProgramOp op) { return nn::isEvaluation(op.getSymName()); })) {
+    if (llvm::any_of(variant.getBody().getOps<exec::ProgramOp>(), [](exec::ProgramOp op) { return nn::isEvaluation(op); })) {
       add("batches of --eval", rt::stagedBytes(batch));
     }
   }

@@ -5,6 +5,7 @@
 
 #include "dialects/dist/stages.h"
 #include "dialects/exec/target_traits.h"
+#include "dialects/nn/programs.h"
 #include "passes/lower/calls/library_call.h"
 #include "passes/lower/memory/fixed_weights.h"
 #include "passes/lower/memory/instruction_emitter.h"
@@ -261,6 +262,9 @@ private:
           builder, program.function.getLoc(), program.function.getSymName(), references(tensors.inputs(program.function)),
           references(tensors.outputs(program.function)), receivesOf(builder, program.function, tensors, symbols),
           sendsOf(builder, program.function, tensors, symbols), program.function->getAttrOfType<IntegerAttr>(exec::kPredictedAttr));
+      if (nn::ProgramAttr role = nn::programOf(program.function)) {
+        op->setAttr(nn::kProgramAttr, role);
+      }
       builder.createBlock(&op.getBody());
       if (failed(emitInstructions(builder, program, kernels, meshAttr, allowTf32))) {
         return failure();
@@ -301,11 +305,12 @@ private:
     for (auto part : order.getAsRange<dist::RepeatAttr>()) {
       for (int64_t round = 0; round < part.getCount(); ++round) {
         for (auto run : part.getRuns().getAsRange<dist::RunAttr>()) {
-          const bool isOfMicroBatch = run.getProgram() != nn::kPrepare && !run.getProgram().getValue().starts_with(nn::kUpdate);
-          if (isOfMicroBatch && begun.insert(run.getMicroBatch() + round * part.getStride()).second) {
+          auto program = module.lookupSymbol<func::FuncOp>(run.getProgram());
+          const bool isAlone = nn::hasRole(program, nn::ProgramRole::Prepare) || nn::hasRole(program, nn::ProgramRole::Update);
+          if (!isAlone && begun.insert(run.getMicroBatch() + round * part.getStride()).second) {
             takers.insert(run.getProgram());
           }
-          hasInputs |= round == 0 && takesBatches(module.lookupSymbol<func::FuncOp>(run.getProgram()));
+          hasInputs |= round == 0 && takesBatches(program);
         }
       }
     }

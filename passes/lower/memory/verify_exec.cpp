@@ -9,7 +9,7 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/exec/exec.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_size.h"
 #include "runtime/abi/ashlar_rt.h"
@@ -205,11 +205,12 @@ private:
     FixedBytes fixed(variant);
     WalkResult result = variant.getBody().walk([&](exec::FixedWeightsOpInterface call) -> WalkResult {
       exec::BufferAttr weights = call.getWeights();
-      StringRef program = call->getParentOfType<exec::ProgramOp>().getSymName();
-      if (call.getFixedWeights() && (program == nn::kInit || !fixed.contains(weights))) { // C15
+      auto program = call->getParentOfType<exec::ProgramOp>();
+      const bool isInit = nn::hasRole(program, nn::ProgramRole::Init);
+      if (call.getFixedWeights() && (isInit || !fixed.contains(weights))) { // C15
         return call->emitOpError("has fixed weights of ")
                << byteSize(weights.getType()) << " bytes at offset " << weights.getOffset() << " of the "
-               << stringifySpace(weights.getSpace()) << ", which are no variable that @init alone writes, in @" << program;
+               << stringifySpace(weights.getSpace()) << ", which are no variable that @init alone writes, in @" << program.getSymName();
       }
       return WalkResult::advance();
     });

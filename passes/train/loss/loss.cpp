@@ -8,6 +8,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
@@ -207,11 +208,11 @@ struct LossPass : public impl::LossPassBase<LossPass> {
   }
 
   // Makes a copy of the model that computes the loss, and for an evaluation how many rows are right.
-  FailureOr<Step> makeStep(func::FuncOp forward, StringRef name, bool isTraining) {
+  FailureOr<Step> makeStep(func::FuncOp forward, bool isTraining) {
     OpBuilder builder(forward);
     Step made;
     made.function = cast<func::FuncOp>(builder.clone(*forward));
-    made.function.setName(name);
+    nn::setProgram(made.function, isTraining ? nn::ProgramRole::TrainStep : nn::ProgramRole::EvalStep);
     FailureOr<Value> found = findNamedValue(made.function, output);
     if (failed(found) || failed(checkOutput(made.function, typeOf(*found)))) {
       return failure();
@@ -309,12 +310,12 @@ struct LossPass : public impl::LossPassBase<LossPass> {
   }
 
   LogicalResult makeTrainingStep(func::FuncOp forward, func::FuncOp larger) {
-    FailureOr<Step> step = makeStep(forward, nn::kTrainStep, /*isTraining=*/true);
+    FailureOr<Step> step = makeStep(forward, /*isTraining=*/true);
     if (failed(step)) {
       return failure();
     }
     if (microBatches > 1) {
-      FailureOr<Step> whole = larger ? makeStep(larger, "larger_step", /*isTraining=*/true) : Step();
+      FailureOr<Step> whole = larger ? makeStep(larger, /*isTraining=*/true) : Step();
       if (failed(whole)) {
         return failure();
       }
@@ -337,8 +338,8 @@ struct LossPass : public impl::LossPassBase<LossPass> {
   // The evaluation is one of any number of batches, of which the last one may be filled up with samples that do not count. Where its loss
   // is not known from those of the batches, it is what it is.
   LogicalResult makeEvaluation(func::FuncOp forward, func::FuncOp larger) {
-    FailureOr<Step> step = makeStep(forward, nn::kEvalStep, /*isTraining=*/false);
-    FailureOr<Step> whole = larger && succeeded(step) ? makeStep(larger, "larger_step", /*isTraining=*/false) : step;
+    FailureOr<Step> step = makeStep(forward, /*isTraining=*/false);
+    FailureOr<Step> whole = larger && succeeded(step) ? makeStep(larger, /*isTraining=*/false) : step;
     if (failed(step) || failed(whole)) {
       return failure();
     }
@@ -382,12 +383,12 @@ struct LossPass : public impl::LossPassBase<LossPass> {
   }
 
   void runOnOperation() override {
-    auto forward = getOperation().lookupSymbol<func::FuncOp>(nn::kForward);
+    func::FuncOp forward = nn::findProgram(getOperation(), nn::ProgramRole::Run);
     if (!forward) {
       getOperation().emitError("no function @forward to compute the loss of");
       return signalPassFailure();
     }
-    auto larger = getOperation().lookupSymbol<func::FuncOp>(nn::kLargerForward);
+    func::FuncOp larger = nn::findProgram(getOperation(), nn::ProgramRole::LargerRun);
     if (failed(makeTrainingStep(forward, larger)) || failed(makeEvaluation(forward, larger))) {
       return signalPassFailure();
     }

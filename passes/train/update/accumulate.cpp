@@ -7,6 +7,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
+#include "dialects/nn/programs.h"
 #include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/update/step_numbers.h"
@@ -70,11 +71,11 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
 
   // Moves the update into a new function, which takes the sums of the gradients and of the losses, divided by the weights of the losses
   // where they have any, returns the loss, and starts the next step.
-  void outlineUpdate(func::FuncOp step, const UpdatePhase &update) {
+  func::FuncOp outlineUpdate(func::FuncOp step, const UpdatePhase &update) {
     Location loc = step.getLoc();
     OpBuilder atModule(getOperation().getContext());
     atModule.setInsertionPointAfter(step);
-    auto function = func::FuncOp::create(atModule, loc, nn::kUpdate, atModule.getFunctionType({}, {}));
+    func::FuncOp function = nn::createProgram(atModule, loc, nn::ProgramRole::Update, atModule.getFunctionType({}, {}));
     ImplicitLocOpBuilder b(NameLoc::get(StringAttr::get(&getContext(), "accumulate")), &getContext());
     b.setInsertionPointToStart(function.addEntryBlock());
     NumberBuilder numbers(b);
@@ -104,6 +105,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
     }
     auto type = RankedTensorType::get({}, b.getI64Type());
     nn::WriteOp::create(b, nn::kMicroBatchVariable, nn::ConstantOp::create(b, nn::splat(type, 0)));
+    return function;
   }
 
   // Whether the runs of a step return weights of their losses.
@@ -177,7 +179,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
   }
 
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    func::FuncOp step = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
     if (!step || step.front().getOps<nn::GradientOp>().empty()) {
       getOperation().emitError("no @train_step with gradients to add up; run ashlar-autodiff and ashlar-optimizer first");
       return signalPassFailure();
@@ -204,19 +206,19 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
          failed(declare(symbols, parameter, nn::kLossWeightVariable, cast<RankedTensorType>(step.getResultTypes()[1]), {})))) {
       return signalPassFailure();
     }
-    outlineUpdate(step, update);
+    func::FuncOp end = outlineUpdate(step, update);
     accumulate(step, update.gradients());
-    setOrder();
+    setOrder(step, end);
   }
 
   // The order of a step: all micro-batches, then the update, in the place of the last one.
-  void setOrder() {
+  void setOrder(func::FuncOp step, func::FuncOp update) {
     Builder builder(&getContext());
-    auto part = [&](StringRef program, int64_t microBatch, int64_t times) -> Attribute {
-      auto run = dist::RunAttr::get(&getContext(), builder.getStringAttr(program), microBatch);
+    auto part = [&](func::FuncOp program, int64_t microBatch, int64_t times) -> Attribute {
+      auto run = dist::RunAttr::get(&getContext(), program.getSymNameAttr(), microBatch);
       return dist::RepeatAttr::get(&getContext(), builder.getArrayAttr({run}), times, /*stride=*/times > 1 ? 1 : 0);
     };
-    getOperation()->setAttr(dist::kOrderAttr, builder.getArrayAttr({part(nn::kTrainStep, 0, count), part(nn::kUpdate, count - 1, 1)}));
+    getOperation()->setAttr(dist::kOrderAttr, builder.getArrayAttr({part(step, 0, count), part(update, count - 1, 1)}));
   }
 };
 

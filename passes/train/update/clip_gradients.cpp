@@ -5,6 +5,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nonfinite_steps.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/update/squares.h"
 #include "passes/train/update/step_numbers.h"
@@ -46,7 +47,7 @@ struct ClipGradientsPass : public impl::ClipGradientsPassBase<ClipGradientsPass>
   }
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    func::FuncOp function = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
     if (!function || function.front().getOps<nn::GradientOp>().empty()) {
       getOperation().emitError("no @train_step with gradients to clip; run ashlar-autodiff and ashlar-optimizer first");
       return signalPassFailure();

@@ -5,6 +5,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/update/guarded_update.h"
 #include "passes/train/update/update_phase.h"
@@ -83,7 +84,7 @@ struct LossScalePass : public impl::LossScalePassBase<LossScalePass> {
   }
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    func::FuncOp function = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
     auto variable = getOperation().lookupSymbol<nn::VariableOp>(nn::kLossScaleVariable);
     if (!function || !variable) {
       getOperation().emitError("no @train_step with gradients of a scaled loss; run ashlar-autodiff with a loss-scale first");

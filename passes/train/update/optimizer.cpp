@@ -6,6 +6,7 @@
 #include "passes/train/passes.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/update/schedule.h"
 #include "passes/train/update/step_numbers.h"
@@ -139,7 +140,7 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
   }
 
   void runOnOperation() override {
-    auto function = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
+    func::FuncOp function = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
     if (!function) {
       getOperation().emitError("no function @train_step to optimize; run ashlar-loss and ashlar-autodiff first");
       return signalPassFailure();

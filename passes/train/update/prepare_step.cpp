@@ -6,6 +6,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
+#include "dialects/nn/programs.h"
 #include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
 
@@ -74,8 +75,8 @@ struct PrepareStepPass : public impl::PrepareStepPassBase<PrepareStepPass> {
   }
 
   void runOnOperation() override {
-    auto step = getOperation().lookupSymbol<func::FuncOp>(nn::kTrainStep);
-    if (!step || !getOperation().lookupSymbol(nn::kUpdate)) {
+    func::FuncOp step = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
+    if (!step || !nn::findProgram(getOperation(), nn::ProgramRole::Update)) {
       getOperation().emitError("no @train_step and @update to prepare; run ashlar-accumulate first");
       return signalPassFailure();
     }
@@ -85,7 +86,7 @@ struct PrepareStepPass : public impl::PrepareStepPassBase<PrepareStepPass> {
     }
     SymbolTable symbols(getOperation());
     OpBuilder builder(step);
-    auto prepare = func::FuncOp::create(builder, step.getLoc(), nn::kPrepare, builder.getFunctionType({}, {}));
+    func::FuncOp prepare = nn::createProgram(builder, step.getLoc(), nn::ProgramRole::Prepare, builder.getFunctionType({}, {}));
     builder.setInsertionPointToStart(prepare.addEntryBlock());
     func::ReturnOp::create(builder, step.getLoc());
     DenseMap<Attribute, DenseMap<Type, nn::VariableOp>> copies; // by parameter
@@ -113,14 +114,14 @@ struct PrepareStepPass : public impl::PrepareStepPassBase<PrepareStepPass> {
         read.erase();
       }
     }
-    prependToOrder();
+    prependToOrder(prepare);
   }
 
   // Has a step begin with what is prepared.
-  void prependToOrder() {
+  void prependToOrder(func::FuncOp prepare) {
     if (auto order = getOperation()->getAttrOfType<ArrayAttr>(dist::kOrderAttr)) {
       Builder builder(&getContext());
-      auto run = dist::RunAttr::get(&getContext(), builder.getStringAttr(nn::kPrepare), 0);
+      auto run = dist::RunAttr::get(&getContext(), prepare.getSymNameAttr(), 0);
       SmallVector<Attribute> parts = {dist::RepeatAttr::get(&getContext(), builder.getArrayAttr({run}), 1, 0)};
       parts.append(order.begin(), order.end());
       getOperation()->setAttr(dist::kOrderAttr, builder.getArrayAttr(parts));

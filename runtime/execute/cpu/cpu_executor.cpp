@@ -154,7 +154,7 @@ Status CpuExecutor::run(Program &base, uint64_t microBatch) {
     program.orderWeights(*pool);
     program.weightsOrdered = variableChange;
   }
-  variableChange += std::strcmp(program.source.name, ASHLAR_RT_INIT) == 0;
+  variableChange += program.source.id.role == ASHLAR_RT_INIT;
   return program.whole.time([&] {
     if (options.profile || options.checkNumerics || records) {
       ASHLAR_RETURN_IF_ERROR(runWatched(program, slot));

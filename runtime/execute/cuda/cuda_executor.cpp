@@ -182,7 +182,7 @@ Status CudaExecutor::rehearse() {
     auto &program = static_cast<CudaProgram &>(*each);
     ASHLAR_RETURN_IF_ERROR(program.enqueue(/*slot=*/0));
     ASHLAR_RETURN_IF_ERROR(wait());
-    const bool captures = options.graph && !isWatched() && std::strcmp(program.source.name, ASHLAR_RT_INIT) != 0;
+    const bool captures = options.graph && !isWatched() && program.source.id.role != ASHLAR_RT_INIT;
     for (uint64_t slot = 0; captures && slot < program.numInstances(); ++slot) {
       ASHLAR_RETURN_IF_ERROR(program.capture(slot));
       ASHLAR_RETURN_IF_ERROR(program.replay(slot));

@@ -11,7 +11,7 @@
 // CHECK-NOT: nn.transpose
 // CHECK: %[[POOLED:.*]] = nn.reduce sum %{{.*}} dims = [1, 2] : tensor<8x16x16x4xf32> -> tensor<8x4xf32>
 // CHECK-NEXT: return %[[POOLED]]
-func.func @forward(%x: tensor<8x3x16x16xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<4x4x3x3xf32>) -> tensor<8x4xf32> {
+func.func @forward(%x: tensor<8x3x16x16xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<4x4x3x3xf32>) -> tensor<8x4xf32> attributes {nn.program = #nn.program<run>} {
   %a = nn.conv %x, %w windows = [#nn.window<3, low = 1, high = 1>, #nn.window<3, low = 1, high = 1>]
      : tensor<8x3x16x16xf32>, tensor<4x3x3x3xf32> -> tensor<8x4x16x16xf32>
   %m = nn.reduce sum %a dims = [0, 2, 3] : tensor<8x4x16x16xf32> -> tensor<4xf32>
@@ -36,7 +36,7 @@ func.func @forward(%x: tensor<8x3x16x16xf32>, %w: tensor<4x3x3x3xf32>, %v: tenso
 // CHECK: nn.conv_weights %{{.*}} channels_last {{.*}} -> tensor<4x3x3x3xf32>
 // CHECK-NOT: nn.transpose
 // CHECK: return
-func.func @backward(%x: tensor<8x3x16x16xf32>, %w: tensor<4x3x3x3xf32>, %dp: tensor<8x4xf32>) -> tensor<4x3x3x3xf32> {
+func.func @backward(%x: tensor<8x3x16x16xf32>, %w: tensor<4x3x3x3xf32>, %dp: tensor<8x4xf32>) -> tensor<4x3x3x3xf32> attributes {nn.program = #nn.program<backward>} {
   %a = nn.conv %x, %w windows = [#nn.window<3, low = 1, high = 1>, #nn.window<3, low = 1, high = 1>]
      : tensor<8x3x16x16xf32>, tensor<4x3x3x3xf32> -> tensor<8x4x16x16xf32>
   %d = nn.broadcast %dp dims = [0, 1] : tensor<8x4xf32> -> tensor<8x4x16x16xf32>

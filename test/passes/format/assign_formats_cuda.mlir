@@ -12,7 +12,7 @@
 // CHECK: %[[DW:.*]] = nn.conv_weights {{.*}} channels_last weights_last {{.*}} -> tensor<4x3x3x3xf32>
 // CHECK: %[[BACK:.*]] = nn.transpose %[[DW]] [0, 3, 1, 2] {nn.reordered} : tensor<4x3x3x3xf32> -> tensor<4x3x3x3xf32>
 // CHECK: return %[[BACK]]
-func.func @weights(%x: tensor<8x3x16x16xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<4x4x1x1xf32>) -> tensor<4x3x3x3xf32> {
+func.func @weights(%x: tensor<8x3x16x16xf32>, %w: tensor<4x3x3x3xf32>, %v: tensor<4x4x1x1xf32>) -> tensor<4x3x3x3xf32> attributes {nn.program = #nn.program<weights>} {
   %y = nn.conv %x, %w windows = [#nn.window<3, low = 1, high = 1>, #nn.window<3, low = 1, high = 1>]
      : tensor<8x3x16x16xf32>, tensor<4x3x3x3xf32> -> tensor<8x4x16x16xf32>
   %z = nn.conv %y, %v windows = [#nn.window<1>, #nn.window<1>] : tensor<8x4x16x16xf32>, tensor<4x4x1x1xf32> -> tensor<8x4x16x16xf32>

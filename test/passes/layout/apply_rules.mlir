@@ -24,7 +24,7 @@ module attributes {dist.rules = [
   nn.variable @fc2.weight trainable : tensor<8x8xf32>
   // CHECK: func.func @train_step(%{{.*}}: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, dist.origin = [#dist.origin<source = "rule \22input\22">], nn.name = "input"})
   // CHECK-SAME: -> (tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp", "tp"}, {}]>, dist.origin = [#dist.origin<source = "rule \22output\22">], nn.name = "output"})
-  func.func @train_step(%x: tensor<8x8xf32> {nn.name = "input"}) -> (tensor<8x8xf32> {nn.name = "output"}) {
+  func.func @train_step(%x: tensor<8x8xf32> {nn.name = "input"}) -> (tensor<8x8xf32> {nn.name = "output"}) attributes {nn.program = #nn.program<train_step>} {
     %w1 = nn.read @fc1.weight : tensor<8x8xf32>
     %w2 = nn.read @fc2.weight : tensor<8x8xf32>
     // CHECK: nn.matmul {{.*}} {dist.layouts = [#dist.layout<[{}, {"tp"}]>], dist.opens = [array<i64>], dist.origins = {{\[\[}}#dist.origin<source = "rule \22hidd?n\22">]], dist.priorities = array<i64: 0>, nn.outputs = ["hidden"]}
@@ -38,7 +38,7 @@ module attributes {dist.rules = [
     return %1 : tensor<8x8xf32>
   }
   // CHECK: func.func @eval_step(%{{.*}}: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>
-  func.func @eval_step(%x: tensor<8x8xf32> {nn.name = "input"}) {
+  func.func @eval_step(%x: tensor<8x8xf32> {nn.name = "input"}) attributes {nn.program = #nn.program<eval_step>} {
     return
   }
 }

@@ -196,7 +196,7 @@ module {
   // CHECK-SAME: dist.layout = #dist.layout<[{}, {}], partial = sum {"dp"}>
   nn.variable @w.gradient state_of @w : tensor<16x4xf32> {dist.layout = #dist.layout<[{}, {}]>, nn.scratch}
   // CHECK-LABEL: func.func @init
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     // CHECK: nn.constant {{.*}}partial = sum {"dp"}
     // CHECK-NOT: dist.redistribute
     // CHECK: return
@@ -206,7 +206,7 @@ module {
   }
   // CHECK-LABEL: func.func @train_step
   func.func @train_step(%x: tensor<8x16x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}, {}]>},
-                        %first: tensor<16x4xi1> {dist.layout = #dist.layout<[{}, {}]>}) {
+                        %first: tensor<16x4xi1> {dist.layout = #dist.layout<[{}, {}]>}) attributes {nn.program = #nn.program<train_step>} {
     // CHECK-NOT: dist.redistribute
     // CHECK: return
     %a = nn.reduce sum %x dims = [0] : tensor<8x16x4xf32> -> tensor<16x4xf32>
@@ -219,7 +219,7 @@ module {
     return
   }
   // CHECK-LABEL: func.func @update
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     // CHECK: %[[TERMS:.*]] = nn.read @w.gradient {dist.layouts = [#dist.layout<[{}, {}], partial = sum {"dp"}>]}
     // CHECK-NEXT: dist.redistribute %[[TERMS]] from <[{}, {}], partial = sum {"dp"}> to <[{"dp"}, {}]>
     // CHECK-SAME: kind = gradient, name = "w"

@@ -15,7 +15,7 @@ nn.variable @table.gradient state_of @table : tensor<1000x32xf32> {dist.layout =
 // CHECK-NOT: dist.
 // CHECK: nn.write @table.gradient, %{{.*}} : tensor<500x32xf32>
 func.func @train_step(%tokens: tensor<48x32xi64> {nn.name = "tokens", dist.layout = #dist.layout<[{"dp"}, {"tp"}]>},
-                      %d: tensor<48x32x32xf32> {nn.name = "d", dist.layout = #dist.layout<[{"dp"}, {"tp"}, {}]>}) {
+                      %d: tensor<48x32x32xf32> {nn.name = "d", dist.layout = #dist.layout<[{"dp"}, {"tp"}, {}]>}) attributes {nn.program = #nn.program<train_step>} {
   %g = nn.scatter_add %tokens, %d : tensor<48x32xi64>, tensor<48x32x32xf32> -> tensor<1000x32xf32>
   %sum = nn.read @table.gradient : tensor<1000x32xf32>
   %next = nn.add %sum, %g : tensor<1000x32xf32>
@@ -25,7 +25,7 @@ func.func @train_step(%tokens: tensor<48x32xi64> {nn.name = "tokens", dist.layou
 
 // CHECK-LABEL: func.func @update
 // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {{.*}} : tensor<500x32xf32>
-func.func @update() {
+func.func @update() attributes {nn.program = #nn.program<update>} {
   %g = nn.read @table.gradient : tensor<1000x32xf32>
   %w = nn.read @table : tensor<1000x32xf32>
   %n = nn.sub %w, %g : tensor<1000x32xf32>

@@ -10,7 +10,7 @@ module attributes {dist.gradient_type = bf16} {
   // CHECK-LABEL: func.func @train_step
   func.func @train_step(%x: tensor<6x4xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}, {}]>}, %d: tensor<6x2xf32> {nn.name = "d", dist.layout = #dist.layout<[{"dp"}, {}]>},
                         %y: tensor<6x4xf64> {nn.name = "y", dist.layout = #dist.layout<[{"dp"}, {}]>}, %e: tensor<6x2xf64> {nn.name = "e", dist.layout = #dist.layout<[{"dp"}, {}]>})
-      -> (tensor<2xf32> {nn.name = "sums"}) {
+      -> (tensor<2xf32> {nn.name = "sums"}) attributes {nn.program = #nn.program<train_step>} {
     // CHECK: %[[TERMS:.*]] = nn.matmul {{.*}} -> tensor<4x2xf32>
     // CHECK-NEXT: %[[NARROW:.*]] = nn.cast %[[TERMS]] : tensor<4x2xf32> -> tensor<4x2xbf16>
     // CHECK-NEXT: %[[SUM:.*]] = dist.all_reduce sum %[[NARROW]] over ["dp"] {{.*}} : tensor<4x2xbf16>

@@ -23,7 +23,7 @@ dist.mesh @mesh <["dp" = 2, "tp" = 4]>
 nn.variable @w1 trainable : tensor<4x4xf32> = #nn.fill<0.5 : f64> {dist.layout = #dist.layout<[{"tp"}, {}]>}
 nn.variable @w2 trainable : tensor<2x4xf32> = #nn.fill<0.5 : f64> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 nn.variable @b2 trainable : tensor<2xf32> = dense<[1.0, 2.0]> : tensor<2xf32>
-func.func @forward(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<4x2xf32> {
+func.func @forward(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<4x2xf32> attributes {nn.program = #nn.program<run>} {
   %w1 = nn.read @w1 : tensor<4x4xf32>
   %w2 = nn.read @w2 : tensor<2x4xf32>
   %b2 = nn.read @b2 : tensor<2xf32>

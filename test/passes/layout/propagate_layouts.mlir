@@ -201,14 +201,14 @@ dist.mesh @mesh <["x" = 2, "y" = 2]>
 // CHECK-SAME: dist.layout = #dist.layout<[{"x"}]>, nn.name = "a"
 // CHECK-SAME: dist.layout = #dist.layout<[{"y"}]>, nn.name = "b"
 func.func @train_step(%a: tensor<4xf32> {nn.name = "a", dist.layout = #dist.layout<[{"x"}]>},
-                      %b: tensor<4xf32> {nn.name = "b"}) -> (tensor<4xf32> {dist.layout = #dist.layout<[{"y"}]>}) {
+                      %b: tensor<4xf32> {nn.name = "b"}) -> (tensor<4xf32> {dist.layout = #dist.layout<[{"y"}]>}) attributes {nn.program = #nn.program<train_step>} {
   return %b : tensor<4xf32>
 }
 
 // CHECK-LABEL: func.func @eval_step
 // CHECK-SAME: dist.layout = #dist.layout<[{"x"}]>, nn.name = "a"
 // CHECK-SAME: dist.layout = #dist.layout<[{"y"}]>, nn.name = "b"
-func.func @eval_step(%a: tensor<4xf32> {nn.name = "a"}, %b: tensor<4xf32> {nn.name = "b"}) {
+func.func @eval_step(%a: tensor<4xf32> {nn.name = "a"}, %b: tensor<4xf32> {nn.name = "b"}) attributes {nn.program = #nn.program<eval_step>} {
   return
 }
 

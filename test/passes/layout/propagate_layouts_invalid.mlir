@@ -46,9 +46,9 @@ func.func private @declared(tensor<8xf32>)
 // -----
 
 dist.mesh @mesh <["dp" = 4]>
-func.func @train_step(%x: tensor<8xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}]>}) { return }
+func.func @train_step(%x: tensor<8xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}]>}) attributes {nn.program = #nn.program<train_step>} { return }
 // expected-error@+1 {{argument 0 ("x") of @eval_step has layout [{}] but another program has it with [{"dp"}]}}
-func.func @eval_step(%x: tensor<8xf32> {nn.name = "x", dist.layout = #dist.layout<[{}]>}) { return }
+func.func @eval_step(%x: tensor<8xf32> {nn.name = "x", dist.layout = #dist.layout<[{}]>}) attributes {nn.program = #nn.program<eval_step>} { return }
 
 // -----
 
@@ -63,11 +63,11 @@ func.func @open_dim(%x: tensor<4xf32> {dist.layout = #dist.layout<[{"dp"}]>, dis
 
 dist.mesh @mesh <["dp" = 2]>
 
-func.func @train_step(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "x"}) {
+func.func @train_step(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "x"}) attributes {nn.program = #nn.program<train_step>} {
   return
 }
 // expected-error@below {{argument 0 ("x") of @eval_step has layout [{}, {"dp"}] but another program has it with [{"dp"}, {}]}}
-func.func @eval_step(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{}, {"dp"}]>, nn.name = "x"}) {
+func.func @eval_step(%x: tensor<4x4xf32> {dist.layout = #dist.layout<[{}, {"dp"}]>, nn.name = "x"}) attributes {nn.program = #nn.program<eval_step>} {
   return
 }
 

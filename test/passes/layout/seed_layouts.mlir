@@ -9,7 +9,7 @@
 // CHECK-SAME: tensor<3xf32>, %{{[a-z0-9]+}}: tensor<f32>)
 // WHOLE-LABEL: func.func @train_step
 // WHOLE-NOT: dist.layout
-func.func @train_step(%x: tensor<8x3xf32> {nn.name = "input"}, %labels: tensor<8xi32>, %w: tensor<3xf32>, %s: tensor<f32>) {
+func.func @train_step(%x: tensor<8x3xf32> {nn.name = "input"}, %labels: tensor<8xi32>, %w: tensor<3xf32>, %s: tensor<f32>) attributes {nn.program = #nn.program<train_step>} {
   return
 }
 

@@ -18,7 +18,7 @@ nn.variable @w.count state_of @w : tensor<f32> {dist.layout = #dist.layout<[]>}
 nn.variable @b trainable : tensor<127xf32> {dist.layout = #dist.layout<[{}]>}
 
 // CHECK-LABEL: func.func @train_step
-func.func @train_step(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<f32> {dist.layout = #dist.layout<[]>}) {
+func.func @train_step(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<f32> {dist.layout = #dist.layout<[]>}) attributes {nn.program = #nn.program<train_step>} {
   // ONE: %[[W:.*]] = nn.read @w {dist.layouts = [#dist.layout<[{}, {}]>]}
   // ONE: nn.matmul %{{.*}}, %[[W]] transpose_b
   // THREE: %[[OLD:.*]] = nn.read @w {dist.layouts = [#dist.layout<[{"dp"}, {}]>]
@@ -54,7 +54,7 @@ func.func @train_step(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {
 
 // Initial values are computed in pieces.
 // CHECK-LABEL: func.func @init
-func.func @init() {
+func.func @init() attributes {nn.program = #nn.program<init>} {
   // CHECK: nn.constant {dist.layouts = [#dist.layout<[{"dp"}, {}]>]
   %v = nn.constant {dist.layouts = [#dist.layout<[{}, {}]>]} dense<0.0> : tensor<16x8xf32>
   nn.write @w.momentum, %v : tensor<16x8xf32>
@@ -96,7 +96,7 @@ func.func @train_step(%rows: tensor<64x8xf32> {dist.layout = #dist.layout<[{"tp"
                       %square: tensor<6x4x6xf32> {dist.layout = #dist.layout<[{}, {}, {}]>},
                       %asked: tensor<10xf32> {dist.layout = #dist.layout<[{}]>},
                       %large: tensor<1024xf32> {dist.layout = #dist.layout<[{}]>},
-                      %scalar: tensor<f32> {dist.layout = #dist.layout<[]>}) {
+                      %scalar: tensor<f32> {dist.layout = #dist.layout<[]>}) attributes {nn.program = #nn.program<train_step>} {
   %0 = nn.gradient %rows of @rows {dist.layouts = [#dist.layout<[{"tp"}, {}]>]} : tensor<64x8xf32>
   %1 = nn.gradient %columns of @columns {dist.layouts = [#dist.layout<[{}, {"tp"}]>]} : tensor<8x128xf32>
   %2 = nn.gradient %flat of @flat {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<2x1024xf32>
@@ -116,7 +116,7 @@ dist.mesh @mesh <["dp" = 4]>
 // CHECK: @w trainable : tensor<16x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>
 nn.variable @w trainable : tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}
 // CHECK-LABEL: func.func @train_step
-func.func @train_step(%x: tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+func.func @train_step(%x: tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) attributes {nn.program = #nn.program<train_step>} {
   // CHECK: %[[OLD:.*]] = nn.read @w {dist.layouts = [#dist.layout<[{"dp"}, {}]>]
   // CHECK: %[[W:.*]] = nn.read @w {dist.layouts = [#dist.layout<[{"dp"}, {}]>]
   // CHECK-NEXT: %[[C:.*]] = nn.cast %[[W]] {dist.layouts = [#dist.layout<[{}, {}]>]}
@@ -147,7 +147,7 @@ dist.mesh @mesh <["dp" = 4]>
 // THREE: @w trainable : tensor<16x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>
 nn.variable @w trainable : tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}
 // CHECK-LABEL: func.func @train_step
-func.func @train_step(%x: tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+func.func @train_step(%x: tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x16xf32>
   %c = nn.cast %w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x16xf32> -> tensor<16x16xbf16>
   %y = nn.matmul %x, %c transpose_b {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<4x16xbf16>, tensor<16x16xbf16> -> tensor<4x16xbf16>
@@ -156,7 +156,7 @@ func.func @train_step(%x: tensor<4x16xbf16> {dist.layout = #dist.layout<[{"dp"},
   nn.write @w, %dw : tensor<16x16xf32>
   return %y : tensor<4x16xbf16>
 }
-func.func @eval_step(%x: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+func.func @eval_step(%x: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) attributes {nn.program = #nn.program<eval_step>} {
   %w = nn.read @w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x16xf32>
   %y = nn.matmul %x, %w transpose_b {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<4x16xf32>, tensor<16x16xf32> -> tensor<4x16xf32>
   return %y : tensor<4x16xf32>
@@ -176,7 +176,7 @@ nn.variable @w.gradient state_of @w : tensor<128xf32> {dist.layout = #dist.layou
 // LEVEL2: @w.momentum state_of @w : tensor<128xf32> {dist.layout = #dist.layout<[{"dp"}]>
 nn.variable @w.momentum state_of @w : tensor<128xf32> {dist.layout = #dist.layout<[{}]>}
 // CHECK-LABEL: func.func @train_step
-func.func @train_step(%x: tensor<128xf32> {dist.layout = #dist.layout<[{}]>}) {
+func.func @train_step(%x: tensor<128xf32> {dist.layout = #dist.layout<[{}]>}) attributes {nn.program = #nn.program<train_step>} {
   // LEVEL1: nn.gradient %{{.*}} of @w {dist.layouts = [#dist.layout<[{}]>]}
   // LEVEL2: nn.gradient %{{.*}} of @w {dist.layouts = [#dist.layout<[{"dp"}]>]
   %g = nn.gradient %x of @w {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
@@ -188,7 +188,7 @@ func.func @train_step(%x: tensor<128xf32> {dist.layout = #dist.layout<[{}]>}) {
   return
 }
 // CHECK-LABEL: func.func @update
-func.func @update() {
+func.func @update() attributes {nn.program = #nn.program<update>} {
   // CHECK: nn.read @w.gradient {dist.layouts = [#dist.layout<[{"dp"}]>]
   %g = nn.read @w.gradient {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
   %v = nn.read @w.momentum {dist.layouts = [#dist.layout<[{}]>]} : tensor<128xf32>
@@ -213,7 +213,7 @@ nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{}, {}]
 nn.variable @w.bf16 state_of @w : tensor<16x8xbf16> {dist.layout = #dist.layout<[{}, {}]>, nn.scratch}
 
 // CHECK-LABEL: func.func @prepare
-func.func @prepare() {
+func.func @prepare() attributes {nn.program = #nn.program<prepare>} {
   // CHECK: nn.read @w {dist.layouts = [#dist.layout<[{"dp"}, {}]>]
   %w = nn.read @w {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x8xf32>
   // CHECK: nn.cast %{{.*}}dist.layouts = [#dist.layout<[{"dp"}, {}]>]
@@ -223,7 +223,7 @@ func.func @prepare() {
 }
 
 // CHECK-LABEL: func.func @train_step
-func.func @train_step(%x: tensor<4x8xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<f32> {dist.layout = #dist.layout<[]>}) {
+func.func @train_step(%x: tensor<4x8xbf16> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<f32> {dist.layout = #dist.layout<[]>}) attributes {nn.program = #nn.program<train_step>} {
   // CHECK: nn.read @w.bf16 {dist.layouts = [#dist.layout<[{}, {}]>]}
   %w = nn.read @w.bf16 {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<16x8xbf16>
   %y = nn.matmul %x, %w transpose_b {dist.layouts = [#dist.layout<[{"dp"}, {}]>]} : tensor<4x8xbf16>, tensor<16x8xbf16> -> tensor<4x16xbf16>

@@ -6,7 +6,7 @@ dist.mesh @mesh <["dp" = 2, "tp" = 2]>
 // CHECK-LABEL: func.func @forward
 // CHECK-SAME: %{{.*}}: tensor<4x6x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}, {}]>
 func.func @forward(%x: tensor<4x6x8xf32> {nn.name = "x"}, %given: tensor<4x6x8xf32> {nn.name = "given", dist.layout = #dist.layout<[{"dp"}, {}, {}]>})
-    -> (tensor<4x6x8xf32> {nn.name = "y"}) {
+    -> (tensor<4x6x8xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   // CHECK: nn.add {{.*}} {dist.layouts = [#dist.layout<[{"dp"}, {"tp"}, {}]>], dist.origins = [
   // CHECK-SAME: #dist.origin<source = "sequence_parallel", axis = "tp">
   %y = nn.add %x, %given {dist.suggested = #dist.layout<[{}, {"tp"}, {}]>} : tensor<4x6x8xf32>
@@ -18,7 +18,7 @@ func.func @forward(%x: tensor<4x6x8xf32> {nn.name = "x"}, %given: tensor<4x6x8xf
 // A dim that is closed, an axis that is in use, and a dim that the axis does not divide stay.
 dist.mesh @mesh <["tp" = 2]>
 // CHECK-LABEL: func.func @forward
-func.func @forward(%x: tensor<4x6xf32> {nn.name = "x"}, %odd: tensor<4x5xf32> {nn.name = "odd"}) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x5xf32>) {
+func.func @forward(%x: tensor<4x6xf32> {nn.name = "x"}, %odd: tensor<4x5xf32> {nn.name = "odd"}) -> (tensor<4x6xf32>, tensor<4x6xf32>, tensor<4x5xf32>) attributes {nn.program = #nn.program<run>} {
   // CHECK: nn.neg %{{.*}} {dist.layouts = [#dist.layout<[{}, {}]>]} : tensor<4x6xf32>
   %closed = nn.neg %x {dist.layouts = [#dist.layout<[{}, {}]>], dist.suggested = #dist.layout<[{}, {"tp"}]>} : tensor<4x6xf32>
   // CHECK: nn.exp %{{.*}} {dist.layouts = [#dist.layout<[{"tp"}, {}]>]} : tensor<4x6xf32>
@@ -31,7 +31,7 @@ func.func @forward(%x: tensor<4x6xf32> {nn.name = "x"}, %odd: tensor<4x5xf32> {n
 // -----
 
 dist.mesh @mesh <["tp" = 2]>
-func.func @forward(%x: tensor<4x6xf32> {nn.name = "x"}) -> tensor<4x6xf32> {
+func.func @forward(%x: tensor<4x6xf32> {nn.name = "x"}) -> tensor<4x6xf32> attributes {nn.program = #nn.program<run>} {
   // expected-error @+1 {{'nn.neg' op has dist.suggested #dist.layout<[{}]>, not a #dist.layout of its first result}}
   %y = nn.neg %x {dist.suggested = #dist.layout<[{}]>} : tensor<4x6xf32>
   return %y : tensor<4x6xf32>
@@ -45,7 +45,7 @@ func.func @forward(%x: tensor<4x6xf32> {nn.name = "x"}) -> tensor<4x6xf32> {
 module {
   dist.mesh @mesh <["y" = 1, "z" = 2]>
   nn.variable @w trainable : tensor<4xf32> {dist.layout = #dist.layout<[{"z"}]>}
-  func.func @forward() -> (tensor<2x2xf32> {nn.name = "y"}) {
+  func.func @forward() -> (tensor<2x2xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
     %w = nn.read @w : tensor<4xf32>
     %x = nn.reshape %w : tensor<4xf32> -> tensor<2x2xf32>
     %y = nn.abs %x {dist.suggested = #dist.layout<[{}, {"z", "y"}]>} : tensor<2x2xf32>

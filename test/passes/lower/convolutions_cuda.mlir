@@ -78,7 +78,7 @@ func.func @padding(%x: tensor<2x8x4xf32> {nn.name = "x"}, %w: tensor<6x3x4xf32> 
 // EXEC: exec.conv forward
 // EXEC-NOT: fixed_weights
 nn.variable @w : tensor<6x1x4xf32>
-func.func @forward(%x: tensor<2x8x4xf32> {nn.name = "x"}) -> (tensor<2x8x6xf32> {nn.name = "y"}) {
+func.func @forward(%x: tensor<2x8x4xf32> {nn.name = "x"}) -> (tensor<2x8x6xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   %w = nn.read @w : tensor<6x1x4xf32>
   %y = nn.conv %x, %w channels_last weights_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x1x4xf32> -> tensor<2x8x6xf32>
   return %y : tensor<2x8x6xf32>

@@ -12,7 +12,7 @@
 // CHECK-NEXT: exec.conv forward {{.*}} epilogue none{{$}}
 nn.variable @w : tensor<6x4x1xf32>
 nn.variable @y : tensor<2x8x6xf32>
-func.func @init(%x: tensor<2x8x4xf32> {nn.name = "x"}) {
+func.func @init(%x: tensor<2x8x4xf32> {nn.name = "x"}) attributes {nn.program = #nn.program<init>} {
   %w = nn.constant dense<0.5> : tensor<6x4x1xf32>
   %y = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
   nn.write @w, %w : tensor<6x4x1xf32>
@@ -21,7 +21,7 @@ func.func @init(%x: tensor<2x8x4xf32> {nn.name = "x"}) {
 }
 func.func @forward(%x: tensor<2x8x4xf32> {nn.name = "x"}, %narrow: tensor<6x4x1xf64> {nn.name = "narrow"})
     -> (tensor<2x8x6xf32> {nn.name = "a"}, tensor<2x8x4xf32> {nn.name = "b"}, tensor<2x8x6xf32> {nn.name = "c"}, tensor<2x8x6xf32> {nn.name = "d"},
-        tensor<2x1x8x6xf32> {nn.name = "e"}) {
+        tensor<2x1x8x6xf32> {nn.name = "e"}) attributes {nn.program = #nn.program<run>} {
   %w = nn.read @w : tensor<6x4x1xf32>
   %a = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
   %plane = nn.reshape %w : tensor<6x4x1xf32> -> tensor<6x4x1x1xf32>
@@ -48,7 +48,7 @@ func.func @forward(%x: tensor<2x8x4xf32> {nn.name = "x"}, %narrow: tensor<6x4x1x
 nn.variable @frozen : tensor<3x6x1xf32>
 nn.variable @w trainable : tensor<6x4x1xf32>
 nn.variable @behind : tensor<3x6x1xf32>
-func.func @train_step(%x: tensor<2x8x4xf32> {nn.name = "x"}) {
+func.func @train_step(%x: tensor<2x8x4xf32> {nn.name = "x"}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<6x4x1xf32>
   %y = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
   %dw = nn.conv_weights %x, %y channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<2x8x6xf32> -> tensor<6x4x1xf32>
@@ -56,7 +56,7 @@ func.func @train_step(%x: tensor<2x8x4xf32> {nn.name = "x"}) {
   nn.write @w, %next : tensor<6x4x1xf32>
   return
 }
-func.func @eval_step(%x: tensor<2x8x4xf32> {nn.name = "x"}) -> (tensor<2x8x3xf32> {nn.name = "z"}) {
+func.func @eval_step(%x: tensor<2x8x4xf32> {nn.name = "x"}) -> (tensor<2x8x3xf32> {nn.name = "z"}) attributes {nn.program = #nn.program<eval_step>} {
   %w = nn.read @w : tensor<6x4x1xf32>
   %y = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
   %v = nn.read @frozen : tensor<3x6x1xf32>
@@ -74,12 +74,12 @@ func.func @eval_step(%x: tensor<2x8x4xf32> {nn.name = "x"}) -> (tensor<2x8x3xf32
 // CHECK: exec.gemm {{.*}} epilogue none{{$}}
 // CHECK: exec.gemm {{.*}} epilogue none{{$}}
 nn.variable @w : tensor<64x64xf32>
-func.func @init() {
+func.func @init() attributes {nn.program = #nn.program<init>} {
   %w = nn.constant dense<0.5> : tensor<64x64xf32>
   nn.write @w, %w : tensor<64x64xf32>
   return
 }
-func.func @forward(%x: tensor<64x64xf32> {nn.name = "x"}) -> (tensor<64x64xf32> {nn.name = "y"}) {
+func.func @forward(%x: tensor<64x64xf32> {nn.name = "x"}) -> (tensor<64x64xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   %w = nn.read @w : tensor<64x64xf32>
   %a = nn.matmul %x, %w transpose_b : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
   %b = nn.matmul %a, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>

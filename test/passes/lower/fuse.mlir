@@ -126,7 +126,7 @@ nn.variable @v : tensor<8xf32> = #nn.fill<0.0 : f64>
 
 // A write does not cut a group: momentum and weight are updated in one loop, and both writes follow it.
 // CHECK-LABEL: @update
-func.func @update(%g: tensor<8xf32>) {
+func.func @update(%g: tensor<8xf32>) attributes {nn.program = #nn.program<update>} {
   // CHECK: %[[NEW:.*]]:2 = exec.fusion loop
   // CHECK-NOT: exec.fusion
   // CHECK-DAG: nn.write @v, %[[NEW]]#0

@@ -14,7 +14,7 @@
 // CHECK: scf.if
 // CHECK: scf.for {{.*}} to %c1030
 // CHECK: memref.store {{.*}}, %[[OUT]]
-func.func @forward(%x: tensor<1030xf32> {nn.name = "x"}, %y: tensor<1030xf32> {nn.name = "y"}) -> (tensor<1030xf32> {nn.name = "z"}) {
+func.func @forward(%x: tensor<1030xf32> {nn.name = "x"}, %y: tensor<1030xf32> {nn.name = "y"}) -> (tensor<1030xf32> {nn.name = "z"}) attributes {nn.program = #nn.program<run>} {
   %z = nn.add %x, %y : tensor<1030xf32>
   return %z : tensor<1030xf32>
 }
@@ -29,7 +29,7 @@ func.func @forward(%x: tensor<1030xf32> {nn.name = "x"}, %y: tensor<1030xf32> {n
 // CHECK: arith.truncf {{.*}} : f32 to bf16
 // CHECK: arith.extf {{.*}} : bf16 to f32
 // CHECK: vector.store {{.*}} {alignment = 8 : i64} : memref<1024xi8>, vector<8xi8>
-func.func @forward(%x: tensor<1024xbf16> {nn.name = "x"}) -> (tensor<1024xi1> {nn.name = "z"}) {
+func.func @forward(%x: tensor<1024xbf16> {nn.name = "x"}) -> (tensor<1024xi1> {nn.name = "z"}) attributes {nn.program = #nn.program<run>} {
   %0 = nn.add %x, %x : tensor<1024xbf16>
   %1 = nn.compare gt %0, %x : tensor<1024xbf16> -> tensor<1024xi1>
   return %1 : tensor<1024xi1>
@@ -42,7 +42,7 @@ func.func @forward(%x: tensor<1024xbf16> {nn.name = "x"}) -> (tensor<1024xi1> {n
 // CHECK-NOT: vector.load %[[X]]
 // CHECK-COUNT-4: memref.load %[[X]]
 // CHECK: vector.store {{.*}}, %[[OUT]]
-func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %y: tensor<32x64xf32> {nn.name = "y"}) -> (tensor<32x64xf32> {nn.name = "z"}) {
+func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %y: tensor<32x64xf32> {nn.name = "y"}) -> (tensor<32x64xf32> {nn.name = "z"}) attributes {nn.program = #nn.program<run>} {
   %t = nn.transpose %x [1, 0] : tensor<64x32xf32> -> tensor<32x64xf32>
   %z = nn.add %t, %y : tensor<32x64xf32>
   return %z : tensor<32x64xf32>
@@ -65,7 +65,7 @@ func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %y: tensor<32x64xf32> 
 // CHECK-COUNT-5: gpu.shuffle xor
 // CHECK: scf.if %[[OWN]]
 // CHECK: vector.store {{.*}}, %[[OUT]]
-func.func @forward(%x: tensor<1103x100xf32> {nn.name = "x"}) -> (tensor<1103x100xf32> {nn.name = "z"}) {
+func.func @forward(%x: tensor<1103x100xf32> {nn.name = "x"}) -> (tensor<1103x100xf32> {nn.name = "z"}) attributes {nn.program = #nn.program<run>} {
   %m = nn.reduce max %x dims = [1] : tensor<1103x100xf32> -> tensor<1103xf32>
   %b = nn.broadcast %m dims = [0] : tensor<1103xf32> -> tensor<1103x100xf32>
   %d = nn.sub %x, %b : tensor<1103x100xf32>
@@ -90,7 +90,7 @@ func.func @forward(%x: tensor<1103x100xf32> {nn.name = "x"}) -> (tensor<1103x100
 // CHECK: %[[FIRST:.*]] = arith.cmpi eq
 // CHECK: scf.if %[[FIRST]]
 // CHECK: memref.store {{.*}} : memref<512xf32>
-func.func @forward(%x: tensor<512x3000xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.name = "z"}) {
+func.func @forward(%x: tensor<512x3000xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.name = "z"}) attributes {nn.program = #nn.program<run>} {
   %m = nn.reduce max %x dims = [1] : tensor<512x3000xf32> -> tensor<512xf32>
   return %m : tensor<512xf32>
 }
@@ -107,7 +107,7 @@ func.func @forward(%x: tensor<512x3000xf32> {nn.name = "x"}) -> (tensor<512xf32>
 // CHECK-COUNT-4: vector.load
 // CHECK-COUNT-4: vector.store
 // CHECK: scf.for {{.*}} step %c4096
-func.func @forward(%x: tensor<600x50000xf32> {nn.name = "x"}) -> (tensor<600x50000xf32> {nn.name = "z"}) {
+func.func @forward(%x: tensor<600x50000xf32> {nn.name = "x"}) -> (tensor<600x50000xf32> {nn.name = "z"}) attributes {nn.program = #nn.program<run>} {
   %m = nn.reduce max %x dims = [1] : tensor<600x50000xf32> -> tensor<600xf32>
   %b = nn.broadcast %m dims = [0] : tensor<600xf32> -> tensor<600x50000xf32>
   %z = nn.sub %x, %b : tensor<600x50000xf32>
@@ -120,7 +120,7 @@ func.func @forward(%x: tensor<600x50000xf32> {nn.name = "x"}) -> (tensor<600x500
 // CHECK: func.func @rows_0
 // CHECK-COUNT-2: gpu.shuffle xor {{.*}} : i32
 // CHECK: arith.maxsi {{.*}} : i64
-func.func @forward(%x: tensor<4x4xi64> {nn.name = "x"}) -> (tensor<4xi64> {nn.name = "z"}) {
+func.func @forward(%x: tensor<4x4xi64> {nn.name = "x"}) -> (tensor<4xi64> {nn.name = "z"}) attributes {nn.program = #nn.program<run>} {
   %m = nn.reduce max %x dims = [1] : tensor<4x4xi64> -> tensor<4xi64>
   return %m : tensor<4xi64>
 }
@@ -140,7 +140,7 @@ func.func @forward(%x: tensor<4x4xi64> {nn.name = "x"}) -> (tensor<4xi64> {nn.na
 // CHECK: gpu.barrier
 // CHECK-NOT: gpu.barrier
 // CHECK: vector.store {{.*}}, %[[SUM]]
-func.func @forward(%x: tensor<64x500xf32> {nn.name = "x"}) -> (tensor<64x500xf32> {nn.name = "r"}, tensor<500xf32> {nn.name = "sum"}) {
+func.func @forward(%x: tensor<64x500xf32> {nn.name = "x"}) -> (tensor<64x500xf32> {nn.name = "r"}, tensor<500xf32> {nn.name = "sum"}) attributes {nn.program = #nn.program<run>} {
   %r = nn.relu %x : tensor<64x500xf32>
   %s = nn.reduce sum %r dims = [0] : tensor<64x500xf32> -> tensor<500xf32>
   return %r, %s : tensor<64x500xf32>, tensor<500xf32>
@@ -158,7 +158,7 @@ func.func @forward(%x: tensor<64x500xf32> {nn.name = "x"}) -> (tensor<64x500xf32
 // CHECK: vector.load %[[U]]
 // CHECK-NOT: atomic
 // CHECK: vector.store {{.*}}, %[[OUT]]
-func.func @forward(%i: tensor<64xi64> {nn.name = "i"}, %u: tensor<64x128xf32> {nn.name = "u"}) -> (tensor<1000x128xf32> {nn.name = "z"}) {
+func.func @forward(%i: tensor<64xi64> {nn.name = "i"}, %u: tensor<64x128xf32> {nn.name = "u"}) -> (tensor<1000x128xf32> {nn.name = "z"}) attributes {nn.program = #nn.program<run>} {
   %z = nn.scatter_add %i, %u : tensor<64xi64>, tensor<64x128xf32> -> tensor<1000x128xf32>
   return %z : tensor<1000x128xf32>
 }

@@ -19,6 +19,6 @@ nn.variable @ashlar.step internal : tensor<i64>
 nn.variable @w.gradient state_of @w : tensor<4xf32> {nn.scratch}
 // CHECK: exec.tensor @x input {{.*}} splits {{[^{]*$}}
 // CHECK: exec.tensor @y output {{.*}} splits {{[^{]*$}}
-func.func @forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
+func.func @forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   return %x : tensor<4xf32>
 }

@@ -12,7 +12,7 @@
 // CHECK: func.func @loop_0(%{{.*}}: memref<4xf32>, %{{.*}}: memref<4xf32>, %{{.*}}: index, %{{.*}}: index)
 // CHECK-NOT: nn.variable
 nn.variable @w trainable : tensor<4xf32>
-func.func @train_step(%g: tensor<4xf32> {nn.name = "g"}) {
+func.func @train_step(%g: tensor<4xf32> {nn.name = "g"}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<4xf32>
   %next = exec.fusion loop(%w, %g) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):
@@ -32,7 +32,7 @@ func.func @train_step(%g: tensor<4xf32> {nn.name = "g"}) {
 // CHECK-NEXT: exec.copy <arena, [[#W]], memref<4xf32>> to <arena, [[#OLD]], memref<4xf32>>
 // CHECK-NEXT: exec.copy <arena, [[#TMP]], memref<4xf32>> to <arena, [[#W]], memref<4xf32>>
 nn.variable @w trainable : tensor<4xf32>
-func.func @train_step() -> (tensor<4xf32> {nn.name = "old"}) {
+func.func @train_step() -> (tensor<4xf32> {nn.name = "old"}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<4xf32>
   %next = exec.fusion loop(%w) : (tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>):
@@ -75,7 +75,7 @@ func.func @swap() {
 // CHECK-NEXT: }
 // CHECK-COUNT-2: func.func @loop_
 // CHECK-NOT: func.func
-func.func @forward(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "y"}) {
+func.func @forward(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   %0 = exec.fusion loop(%x) : (tensor<8xf32>) -> tensor<8xf32> {
   ^bb0(%a: tensor<8xf32>):
     %r = nn.relu %a : tensor<8xf32>
@@ -105,7 +105,7 @@ func.func @forward(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name
 // CHECK: exec.gemm [#exec.buffer<arena, [[#X:]], memref<64x32xf32>>, #exec.buffer<arena, {{.*}}, memref<16x32xf32>>, #exec.buffer<arena, {{.*}}, memref<16xf32>>, #exec.buffer<arena, {{.*}}, memref<64x16xf32>>]
 // CHECK-SAME: batch 1 m 64 n 16 k 32 transpose_b bias epilogue relu
 func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %w: tensor<16x32xf32> {nn.name = "w"}, %b: tensor<16xf32> {nn.name = "b"})
-    -> (tensor<64x16xf32> {nn.name = "y"}) {
+    -> (tensor<64x16xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   %y = exec.fusion gemm(%x, %w, %b) : (tensor<64x32xf32>, tensor<16x32xf32>, tensor<16xf32>) -> tensor<64x16xf32> {
   ^bb0(%a: tensor<64x32xf32>, %c: tensor<16x32xf32>, %d: tensor<16xf32>):
     %p = nn.matmul %a, %c transpose_b : tensor<64x32xf32>, tensor<16x32xf32> -> tensor<64x16xf32>
@@ -135,7 +135,7 @@ func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %w: tensor<16x32xf32> 
 // CHECK: exec.collective all_reduce <arena, [[#COPY]], memref<4xf32>> to <arena, [[#SUM]], memref<4xf32>> over [1] reduction sum
 dist.mesh @mesh <["dp" = 2, "tp" = 3]>
 func.func @forward(%x: tensor<4xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}]>, dist.global_type = tensor<8xf32>})
-    -> (tensor<4xf32> {nn.name = "sum"}, tensor<i64> {nn.name = "index"}) {
+    -> (tensor<4xf32> {nn.name = "sum"}, tensor<i64> {nn.name = "index"}) attributes {nn.program = #nn.program<run>} {
   %i = dist.axis_index over ["dp", "tp"] : tensor<i64>
   %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = op, name = "first">]} : tensor<4xf32>
   %1 = dist.all_reduce max %0 over ["tp", "dp"] : tensor<4xf32>
@@ -161,7 +161,7 @@ func.func @forward(%x: tensor<4xf32> {nn.name = "x", dist.layout = #dist.layout<
 nn.variable @big trainable : tensor<128xf32>
 nn.variable @a trainable : tensor<2xf32>
 nn.variable @b trainable : tensor<2xf32>
-func.func @init() {
+func.func @init() attributes {nn.program = #nn.program<init>} {
   %s = nn.constant dense<0.5> : tensor<128xf32>
   nn.write @big, %s : tensor<128xf32>
   %0 = nn.constant dense<[1.0, 2.0]> : tensor<2xf32>
@@ -170,7 +170,7 @@ func.func @init() {
   nn.write @b, %1 : tensor<2xf32>
   return
 }
-func.func @forward() -> (tensor<2xf32> {nn.name = "y"}) {
+func.func @forward() -> (tensor<2xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   %0 = nn.constant dense<[1.0, 2.0]> : tensor<2xf32>
   return %0 : tensor<2xf32>
 }
@@ -199,7 +199,7 @@ func.func @g(%x: tensor<2xf32> {nn.name = "f"}) -> (tensor<2xf32> {nn.name = "y"
 // CHECK-NEXT: exec.collective all_reduce <arena, [[#T]], memref<4xf32>> to <arena, [[#Y]], memref<4xf32>>
 // CHECK-NEXT: }
 dist.mesh @mesh <["dp" = 2]>
-func.func @forward(%x: tensor<2x2xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
+func.func @forward(%x: tensor<2x2xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   %0 = exec.fusion loop(%x) : (tensor<2x2xf32>) -> tensor<2x2xf32> {
   ^bb0(%a: tensor<2x2xf32>):
     %r = nn.relu %a : tensor<2x2xf32>
@@ -217,7 +217,7 @@ func.func @forward(%x: tensor<2x2xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.na
 // CHECK-SAME: device_ids = array<i64: 1, 0>
 // CHECK: exec.collective permute <arena, {{[0-9]+}}, memref<4xf32>> to <arena, {{[0-9]+}}, memref<4xf32>> over [0] reduction sum split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">] pairs [1, 0, 0, 1]
 dist.mesh @mesh <["dp" = 2]> {device_ids = array<i64: 1, 0>}
-func.func @forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
+func.func @forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   %0 = dist.permute %x sources = [1, 0] over ["dp"] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<4xf32>
   return %0 : tensor<4xf32>
 }

@@ -19,7 +19,7 @@ nn.variable @w.m state_of @w : tensor<16xf32> {dist.owner = 1 : i64}
 nn.variable @w.v state_of @w : tensor<16xf32> {dist.owner = 1 : i64}
 nn.variable @v trainable : tensor<32xf32>
 nn.variable @v.m state_of @v : tensor<32xf32> {dist.owner = 0 : i64}
-func.func @train_step(%g: tensor<16xf32> {nn.name = "g"}) {
+func.func @train_step(%g: tensor<16xf32> {nn.name = "g"}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<16xf32>
   %m = nn.read @w.m : tensor<16xf32>
   %n:2 = exec.fusion loop(%w, %m) : (tensor<16xf32>, tensor<16xf32>) -> (tensor<16xf32>, tensor<16xf32>) {

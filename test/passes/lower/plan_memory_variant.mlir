@@ -7,7 +7,7 @@
 // CHECK: exec.kernel @deterministic_loop_0
 // CHECK: func.func @deterministic_loop_0
 dist.mesh @mesh <["dp" = 8]>
-func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<2xf32> {nn.name = "y"}) {
+func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<2xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   %y = exec.fusion loop(%x) : (tensor<2xf32>) -> tensor<2xf32> {
   ^bb0(%a: tensor<2xf32>):
     %r = nn.relu %a : tensor<2xf32>

@@ -24,7 +24,7 @@
 // PLAN-NEXT: exec.gemm [#exec.buffer<arena, [[#Y]], {{.*}} #exec.buffer<arena, [[#H]], memref<256x256xf32>>] batch
 // PLAN-NEXT: exec.kernel @{{.*}} [#exec.buffer<arena, [[#X]], memref<256x256xf32>>, #exec.buffer<arena, [[#H]], memref<256x256xf32>>,
 // PLAN-NEXT: }
-func.func @train_step(%in: tensor<256x256xf32> {nn.name = "in"}, %w: tensor<256x256xf32> {nn.name = "w"}) -> (tensor<256x256xf32> {nn.name = "g"}) {
+func.func @train_step(%in: tensor<256x256xf32> {nn.name = "in"}, %w: tensor<256x256xf32> {nn.name = "w"}) -> (tensor<256x256xf32> {nn.name = "g"}) attributes {nn.program = #nn.program<train_step>} {
   %x = nn.matmul %in, %w : tensor<256x256xf32>, tensor<256x256xf32> -> tensor<256x256xf32>
   %h = nn.exp %x : tensor<256x256xf32>
   %y = nn.matmul %h, %w : tensor<256x256xf32>, tensor<256x256xf32> -> tensor<256x256xf32>

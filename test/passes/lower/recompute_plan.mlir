@@ -10,7 +10,7 @@
 // CHECK-NEXT: exec.copy <arena, [[#N]], memref<4xf32>> to <arena, [[#W]], memref<4xf32>>
 // CHECK-NEXT: }
 nn.variable @w trainable : tensor<4xf32>
-func.func @train_step(%d: tensor<4xf32> {nn.name = "d"}) -> (tensor<2x2xf32> {nn.name = "g"}) {
+func.func @train_step(%d: tensor<4xf32> {nn.name = "d"}) -> (tensor<2x2xf32> {nn.name = "g"}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<4xf32>
   %n = exec.fusion loop(%w, %d) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
   ^bb0(%a: tensor<4xf32>, %b: tensor<4xf32>):

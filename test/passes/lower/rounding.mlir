@@ -9,7 +9,7 @@
 // CHECK: arith.addf {{.*}} fastmath<reassoc,nsz>
 // CHECK-NOT: arith.subf {{.*}}{{reassoc|nsz}}
 // CHECK-NOT: {{arcp|afn}}
-func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %y: tensor<64x32xf32> {nn.name = "y"}) -> (tensor<64xf32> {nn.name = "sums"}) {
+func.func @forward(%x: tensor<64x32xf32> {nn.name = "x"}, %y: tensor<64x32xf32> {nn.name = "y"}) -> (tensor<64xf32> {nn.name = "sums"}) attributes {nn.program = #nn.program<run>} {
   %d = nn.sub %x, %y : tensor<64x32xf32>
   %s = nn.reduce sum %d dims = [1] : tensor<64x32xf32> -> tensor<64xf32>
   return %s : tensor<64xf32>

@@ -100,7 +100,7 @@ exec.variant @verify_exec_c5 arena 512 attributes {axis_names = [], axis_sizes =
 
 // -----
 
-func.func @update(%a: memref<16xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64, exec.grain = 1 : i64} {
+func.func @update(%a: memref<16xf32>, %begin: index, %end: index) attributes {nn.program = #nn.program<update>, exec.extent = 1 : i64, exec.grain = 1 : i64} {
   %x = memref.load %a[%begin] : memref<16xf32>
   memref.store %x, %a[%begin] : memref<16xf32>
   return
@@ -568,7 +568,7 @@ exec.variant @verify_exec_c15_written arena 512 attributes {axis_names = [], axi
                                                 devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.tensor @x input <arena, 0, memref<1x1xf32>> global [1, 1] splits [array<i64>, array<i64>]
   exec.tensor @w variable <arena, 64, memref<1x1xf32>> global [1, 1] splits [array<i64>, array<i64>]
-  exec.program @forward inputs [] outputs [] {
+  exec.program @forward inputs [] outputs [] attributes {nn.program = #nn.program<run>} {
     // expected-error@+1 {{has fixed weights of 4 bytes at offset 64 of the arena, which are no variable that @init alone writes, in @forward}}
     exec.conv forward [#exec.buffer<arena, 0, memref<1x1xf32>>, #exec.buffer<arena, 64, memref<1x1xf32>>, #exec.buffer<arena, 128, memref<1x1xf32>>]
               batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] epilogue none fixed_weights
@@ -584,7 +584,7 @@ exec.variant @verify_exec_c15_temporary arena 512 attributes {axis_names = [], a
                                                 devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.tensor @x input <arena, 0, memref<1x1xf32>> global [1, 1] splits [array<i64>, array<i64>]
   exec.tensor @w variable <arena, 64, memref<1x1xf32>> global [1, 1] splits [array<i64>, array<i64>]
-  exec.program @forward inputs [] outputs [] {
+  exec.program @forward inputs [] outputs [] attributes {nn.program = #nn.program<run>} {
     exec.copy <arena, 0, memref<1x1xf32>> to <arena, 192, memref<1x1xf32>>
     // expected-error@+1 {{has fixed weights of 4 bytes at offset 192 of the arena, which are no variable that @init alone writes, in @forward}}
     exec.conv forward [#exec.buffer<arena, 0, memref<1x1xf32>>, #exec.buffer<arena, 192, memref<1x1xf32>>, #exec.buffer<arena, 128, memref<1x1xf32>>]
@@ -598,7 +598,7 @@ exec.variant @verify_exec_c15_init arena 512 attributes {axis_names = [], axis_s
                                                 devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.tensor @x input <arena, 0, memref<1x1xf32>> global [1, 1] splits [array<i64>, array<i64>]
   exec.tensor @w variable <arena, 64, memref<1x1xf32>> global [1, 1] splits [array<i64>, array<i64>]
-  exec.program @init inputs [] outputs [] {
+  exec.program @init inputs [] outputs [] attributes {nn.program = #nn.program<init>} {
     // expected-error@+1 {{has fixed weights of 4 bytes at offset 64 of the arena, which are no variable that @init alone writes, in @init}}
     exec.conv forward [#exec.buffer<arena, 0, memref<1x1xf32>>, #exec.buffer<arena, 64, memref<1x1xf32>>, #exec.buffer<arena, 128, memref<1x1xf32>>]
               batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] epilogue none fixed_weights

@@ -6,7 +6,7 @@
 // products are added first. Nothing for the parameters, whose gradients are born split.
 
 // CHECK-LABEL: func.func @train_step
-// CHECK-SAME: -> (tensor<f32> {{.*}}) {
+// CHECK-SAME: -> (tensor<f32> {{.*}}) attributes {nn.program = #nn.program<train_step>} {
 // CHECK-NOT: dist.
 // CHECK: nn.matmul {{.*}} -> tensor<6x10xf32>
 // CHECK-NOT: dist.
@@ -24,7 +24,7 @@ nn.variable @query trainable : tensor<20x20xf32> {dist.layout = #dist.layout<[{}
 nn.variable @key trainable : tensor<20x20xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 nn.variable @value trainable : tensor<20x20xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 nn.variable @projection trainable : tensor<20x20xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
-func.func @train_step(%dy: tensor<2x3x20xf32>) -> tensor<f32> {
+func.func @train_step(%dy: tensor<2x3x20xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %x = nn.read @x : tensor<2x3x20xf32>
   %wq = nn.read @query : tensor<20x20xf32>
   %wk = nn.read @key : tensor<20x20xf32>
@@ -61,7 +61,7 @@ func.func @train_step(%dy: tensor<2x3x20xf32>) -> tensor<f32> {
 // reduce-scatter, and the sequence is gathered before the products, forward and backward. The sum of the loss is that of a scalar.
 
 // CHECK-LABEL: func.func @train_step
-// CHECK-SAME: -> (tensor<f32> {{.*}}) {
+// CHECK-SAME: -> (tensor<f32> {{.*}}) attributes {nn.program = #nn.program<train_step>} {
 // CHECK-NOT: dist.
 // CHECK: %[[X:.*]] = dist.all_gather %{{.*}} dim = 1 over ["tp"] {{.*}} : tensor<2x3x20xf32> -> tensor<2x6x20xf32>
 // CHECK-NOT: dist.
@@ -81,7 +81,7 @@ nn.variable @query trainable : tensor<20x20xf32> {dist.layout = #dist.layout<[{}
 nn.variable @key trainable : tensor<20x20xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 nn.variable @value trainable : tensor<20x20xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 nn.variable @projection trainable : tensor<20x20xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
-func.func @train_step(%dy: tensor<2x6x20xf32>) -> tensor<f32> {
+func.func @train_step(%dy: tensor<2x6x20xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %x = nn.read @x : tensor<2x6x20xf32>
   %wq = nn.read @query : tensor<20x20xf32>
   %wk = nn.read @key : tensor<20x20xf32>

@@ -10,8 +10,8 @@ nn.variable @fc.bias.momentum : tensor<4xf32>
 
 // CHECK-LABEL: func.func @train_step
 // CHECK-SAME: tensor<8x8xf32> {dist.global_type = tensor<32x8xf32>
-// CHECK-SAME: -> (tensor<f32> {{.*}}) {
-func.func @train_step(%x: tensor<32x8xf32>, %labels: tensor<32xi32>) -> tensor<f32> {
+// CHECK-SAME: -> (tensor<f32> {{.*}}) attributes {nn.program = #nn.program<train_step>} {
+func.func @train_step(%x: tensor<32x8xf32>, %labels: tensor<32xi32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @fc.weight : tensor<4x8xf32>
   %b = nn.read @fc.bias : tensor<4xf32>
   %m = nn.read @fc.bias.momentum : tensor<4xf32>

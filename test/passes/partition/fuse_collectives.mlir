@@ -26,7 +26,7 @@ nn.variable @zero : tensor<4xf32> {trainable, dist.comm_fusion = 0 : i64}
 nn.variable @zero2 : tensor<4xf32> {trainable, dist.comm_fusion = 0 : i64}
 nn.variable @none : tensor<4xf32> {trainable}
 nn.variable @none2 : tensor<4xf32> {trainable}
-func.func @train_step(%x: tensor<4xf32>) -> tensor<4xf32> {
+func.func @train_step(%x: tensor<4xf32>) -> tensor<4xf32> attributes {nn.program = #nn.program<train_step>} {
   %a = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">]} : tensor<4xf32>
   %ua = nn.exp %a : tensor<4xf32>
   %p = nn.neg %x : tensor<4xf32>
@@ -58,7 +58,7 @@ nn.variable @b : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
 nn.variable @c : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
 nn.variable @d : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
 nn.variable @e : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
-func.func @forward(%x: tensor<4xf32>, %h: tensor<4xf64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf64>, tensor<8xf32>) {
+func.func @forward(%x: tensor<4xf32>, %h: tensor<4xf64>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf64>, tensor<8xf32>) attributes {nn.program = #nn.program<run>} {
   %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">]} : tensor<4xf32>
   %1 = dist.all_reduce max %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
   %2 = dist.all_reduce sum %x over ["tp"] {cause = [#dist.end<kind = gradient, name = "c">]} : tensor<4xf32>
@@ -84,7 +84,7 @@ nn.variable @a : tensor<2x2xf32> {trainable, dist.comm_fusion = 3 : i64}
 nn.variable @b : tensor<2x2xf32> {trainable, dist.comm_fusion = 3 : i64}
 nn.variable @m : tensor<2x2xf32> {dist.comm_fusion = 3 : i64}
 func.func @forward(%x: tensor<4x2xf32>, %y: tensor<2x4xf32>, %z: tensor<2x2xf32>)
-    -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x4xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>) {
+    -> (tensor<2x2xf32>, tensor<2x2xf32>, tensor<2x4xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>) attributes {nn.program = #nn.program<run>} {
   %a = nn.read @a : tensor<2x2xf32>
   %b = nn.read @b : tensor<2x2xf32>
   %flat = nn.transpose %b [1, 0] : tensor<2x2xf32> -> tensor<2x2xf32>
@@ -111,7 +111,7 @@ func.func @forward(%x: tensor<4x2xf32>, %y: tensor<2x4xf32>, %z: tensor<2x2xf32>
 dist.mesh @mesh <["dp" = 2]>
 nn.variable @a : tensor<2xf32> {trainable, dist.comm_fusion = 1 : i64}
 nn.variable @b : tensor<2xf32> {trainable, dist.comm_fusion = 1 : i64}
-func.func @train_step(%x: tensor<2xf32>) -> tensor<4xf32> {
+func.func @train_step(%x: tensor<2xf32>) -> tensor<4xf32> attributes {nn.program = #nn.program<train_step>} {
   %a = nn.read @a : tensor<2xf32>
   %b = nn.read @b : tensor<2xf32>
   %fa = dist.all_gather %a dim = 0 over ["dp"] : tensor<2xf32> -> tensor<4xf32>
@@ -139,7 +139,7 @@ nn.variable @a : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
 nn.variable @b : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
 nn.variable @c : tensor<4xf32> {trainable, dist.comm_fusion = 2 : i64}
 nn.variable @d : tensor<4xf32> {trainable, dist.comm_fusion = 1 : i64}
-func.func @forward(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+func.func @forward(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) attributes {nn.program = #nn.program<run>} {
   %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">, #dist.end<kind = gradient, name = "c">]} : tensor<4xf32>
   %1 = dist.all_reduce sum %y over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">, #dist.end<kind = gradient, name = "b">]} : tensor<4xf32>
   %2 = dist.all_reduce sum %z over ["dp"] {cause = [#dist.end<kind = gradient, name = "d">]} : tensor<4xf32>
@@ -157,7 +157,7 @@ func.func @forward(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> (
 dist.mesh @mesh <["dp" = 2]>
 nn.variable @a : tensor<2x2xf32> {trainable, dist.comm_fusion = 1 : i64}
 nn.variable @b : tensor<2x2xf32> {trainable, dist.comm_fusion = 1 : i64}
-func.func @forward() -> (tensor<4x2xf32>, tensor<2x4xf32>) {
+func.func @forward() -> (tensor<4x2xf32>, tensor<2x4xf32>) attributes {nn.program = #nn.program<run>} {
   %a = nn.read @a : tensor<2x2xf32>
   %a1 = dist.all_gather %a dim = 0 over ["dp"] : tensor<2x2xf32> -> tensor<4x2xf32>
   %a2 = dist.slice %a1 dim = 0 over ["dp"] : tensor<4x2xf32> -> tensor<2x2xf32>
@@ -178,7 +178,7 @@ func.func @forward() -> (tensor<4x2xf32>, tensor<2x4xf32>) {
 dist.mesh @mesh <["dp" = 2]>
 nn.variable @a : tensor<2xf32> {trainable, dist.comm_fusion = 1 : i64}
 nn.variable @b : tensor<2xf32> {trainable, dist.comm_fusion = 1 : i64}
-func.func @train_step(%x: tensor<2xf32>) -> tensor<4xf32> {
+func.func @train_step(%x: tensor<2xf32>) -> tensor<4xf32> attributes {nn.program = #nn.program<train_step>} {
   %a = nn.read @a : tensor<2xf32>
   %b = nn.read @b : tensor<2xf32>
   %y = dist.all_gather %a dim = 0 over ["dp"] : tensor<2xf32> -> tensor<4xf32>
@@ -201,7 +201,7 @@ nn.variable @a trainable : tensor<1x4xf32> {dist.comm_fusion = 1 : i64}
 nn.variable @b trainable : tensor<4xf32> {dist.comm_fusion = 1 : i64}
 nn.variable @c trainable : tensor<4xf32> {dist.comm_fusion = 1 : i64}
 nn.variable @d trainable : tensor<4xf32> {dist.comm_fusion = 1 : i64}
-func.func @train_step(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> {
+func.func @train_step(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<4xf32>) -> tensor<4xf32> attributes {nn.program = #nn.program<train_step>} {
   %0 = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = op, name = "x">]} : tensor<4xf32>
   %1 = dist.all_reduce sum %y over ["dp"] {cause = [#dist.end<kind = op, name = "y">]} : tensor<4xf32>
   %2 = dist.all_reduce sum %z over ["dp"] {cause = [#dist.end<kind = op, name = "z">]} : tensor<4xf32>

@@ -13,7 +13,7 @@ nn.variable @a : tensor<4xf32> {trainable}
 nn.variable @b : tensor<4xf32> {trainable}
 nn.variable @c : tensor<4xf32> {trainable}
 nn.variable @d : tensor<4xf32> {trainable}
-func.func @train_step(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+func.func @train_step(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) attributes {nn.program = #nn.program<train_step>} {
   %a = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">]} : tensor<4xf32>
   %a1 = nn.neg %a : tensor<4xf32>
   %b = dist.all_reduce sum %a1 over ["dp"] {cause = [#dist.end<kind = gradient, name = "b">]} : tensor<4xf32>

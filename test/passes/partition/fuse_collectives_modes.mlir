@@ -52,7 +52,7 @@ nn.variable @c : tensor<4xf32> {trainable}
 nn.variable @d : tensor<8xf32> {trainable}
 nn.variable @e : tensor<8xf32> {trainable}
 nn.variable @zero : tensor<4xf32> {trainable, dist.comm_fusion = 0 : i64}
-func.func @train_step(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>) {
+func.func @train_step(%x: tensor<4xf32>, %y: tensor<8xf32>) -> (tensor<4xf32>, tensor<8xf32>) attributes {nn.program = #nn.program<train_step>} {
   %a = dist.all_reduce sum %x over ["dp"] {cause = [#dist.end<kind = gradient, name = "a">]} : tensor<4xf32>
   %b = dist.all_reduce sum %y over ["dp"] {cause = [#dist.end<kind = gradient, name = "b">]} : tensor<8xf32>
   %x1 = nn.neg %x : tensor<4xf32>

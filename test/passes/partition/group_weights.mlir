@@ -20,7 +20,7 @@ nn.variable @b.m state_of @b : tensor<4xf32>
 nn.variable @a.m state_of @a : tensor<8xf32>
 nn.variable @step : tensor<i64>
 // CHECK-LABEL: func.func @init
-func.func @init(%x: tensor<8xf32>, %m: tensor<8xf32>) {
+func.func @init(%x: tensor<8xf32>, %m: tensor<8xf32>) attributes {nn.program = #nn.program<init>} {
   // CHECK-NEXT: nn.write @a, %arg0 : tensor<8xf32>
   // CHECK-NEXT: nn.write @a.m, %arg1 {dist.owner = 0 : i64} : tensor<8xf32>
   nn.write @a, %x : tensor<8xf32>
@@ -28,7 +28,7 @@ func.func @init(%x: tensor<8xf32>, %m: tensor<8xf32>) {
   return
 }
 // CHECK-LABEL: func.func @train_step
-func.func @train_step(%ga: tensor<8xf32>, %gb: tensor<4xf32>, %gc: tensor<4xf32>, %gd: tensor<2xf32>) {
+func.func @train_step(%ga: tensor<8xf32>, %gb: tensor<4xf32>, %gc: tensor<4xf32>, %gd: tensor<2xf32>) attributes {nn.program = #nn.program<train_step>} {
   %da = nn.gradient %ga of @a : tensor<8xf32>
   %db = nn.gradient %gb of @b : tensor<4xf32>
   %dc = nn.gradient %gc of @c : tensor<4xf32>
@@ -61,7 +61,7 @@ nn.variable @w.m state_of @w : tensor<4xf32>
 nn.variable @w.s state_of @w : tensor<4xf32>
 nn.variable @v.m state_of @v : tensor<4xf32>
 // CHECK-LABEL: func.func @train_step
-func.func @train_step(%gw: tensor<4xf32>, %gv: tensor<4xf32>) -> tensor<4xf32> {
+func.func @train_step(%gw: tensor<4xf32>, %gv: tensor<4xf32>) -> tensor<4xf32> attributes {nn.program = #nn.program<train_step>} {
   %dw = nn.gradient %gw of @w : tensor<4xf32>
   %dv = nn.gradient %gv of @v : tensor<4xf32>
   %s = nn.read @w.s : tensor<4xf32>
@@ -92,8 +92,8 @@ nn.variable @a trainable : tensor<8xf32>
 nn.variable @b trainable : tensor<8xf32>
 nn.variable @c trainable : tensor<4xf32>
 nn.variable @d trainable : tensor<2xf32>
-// CHECK-LABEL: func.func @train_step(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>, %arg2: tensor<4xf32>, %arg3: tensor<2xf32>) {
-func.func @train_step(%ga: tensor<8xf32>, %gb: tensor<8xf32>, %gc: tensor<4xf32>, %gd: tensor<2xf32>) {
+// CHECK-LABEL: func.func @train_step(%arg0: tensor<8xf32>, %arg1: tensor<8xf32>, %arg2: tensor<4xf32>, %arg3: tensor<2xf32>) attributes {nn.program = #nn.program<train_step>} {
+func.func @train_step(%ga: tensor<8xf32>, %gb: tensor<8xf32>, %gc: tensor<4xf32>, %gd: tensor<2xf32>) attributes {nn.program = #nn.program<train_step>} {
   %da = nn.gradient %ga of @a : tensor<8xf32>
   %db = nn.gradient %gb of @b : tensor<8xf32>
   %dc = nn.gradient %gc of @c : tensor<4xf32>
@@ -123,7 +123,7 @@ nn.variable @w trainable : tensor<4xf32>
 // CHECK-NOT: dist.owner
 // CHECK-NOT: dist.broadcast
 nn.variable @w.m state_of @w : tensor<4xf32>
-func.func @train_step(%g: tensor<4xf32>) {
+func.func @train_step(%g: tensor<4xf32>) attributes {nn.program = #nn.program<train_step>} {
   %dw = nn.gradient %g of @w : tensor<4xf32>
   nn.write @w, %dw : tensor<4xf32>
   return

@@ -10,7 +10,7 @@
 dist.mesh @mesh <["dp" = 4]>
 nn.variable @w trainable : tensor<4xf32>
 nn.variable @w.m state_of @w : tensor<4xf32>
-func.func @train_step(%g: tensor<4xf32>) {
+func.func @train_step(%g: tensor<4xf32>) attributes {nn.program = #nn.program<train_step>} {
   %dw = nn.gradient %g of @w : tensor<4xf32>
   nn.write @w, %dw : tensor<4xf32>
   return

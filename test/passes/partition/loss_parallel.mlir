@@ -16,7 +16,7 @@ nn.variable @head.weight trainable : tensor<8x10xf32> {dist.layout = #dist.layou
 // CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {{.*}} : tensor<32xf32>
 // CHECK-NOT: dist.{{all|reduce_scatter}}
 // CHECK: nn.write @head.weight, %{{.*}} : tensor<8x3xf32>
-func.func @forward(%x: tensor<32x8xf32> {nn.name = "x", dist.layout = #dist.layout<[{}, {}]>}) -> (tensor<32x10xf32> {nn.name = "logits"}) {
+func.func @forward(%x: tensor<32x8xf32> {nn.name = "x", dist.layout = #dist.layout<[{}, {}]>}) -> (tensor<32x10xf32> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
   %w = nn.read @head.weight : tensor<8x10xf32>
   %y = nn.matmul %x, %w : tensor<32x8xf32>, tensor<8x10xf32> -> tensor<32x10xf32>
   return %y : tensor<32x10xf32>

@@ -11,7 +11,7 @@ nn.variable @w trainable : tensor<4x8xf32>
 nn.variable @b trainable : tensor<4xf32>
 
 // CHECK-LABEL: @train_step
-// CHECK-SAME: -> (tensor<f32> {{.*}}) {
+// CHECK-SAME: -> (tensor<f32> {{.*}}) attributes {nn.program = #nn.program<train_step>} {
 // CHECK-NOT: dist.
 // CHECK: dist.all_reduce sum %{{.*}} over ["dp"] {cause = [#dist.end<kind = op, name = "loss">]} : tensor<f32>
 // CHECK-NOT: dist.
@@ -22,7 +22,7 @@ nn.variable @b trainable : tensor<4xf32>
 // CHECK: nn.gradient %[[W]] of @w
 // CHECK-NOT: dist.
 // CHECK: return
-func.func @train_step(%x: tensor<32x8xf32>) -> tensor<f32> {
+func.func @train_step(%x: tensor<32x8xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<4x8xf32>
   %b = nn.read @b : tensor<4xf32>
   %0 = nn.matmul %x, %w transpose_b : tensor<32x8xf32>, tensor<4x8xf32> -> tensor<32x4xf32>

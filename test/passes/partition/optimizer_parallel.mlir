@@ -21,7 +21,7 @@ nn.variable @w.momentum state_of @w : tensor<16x8xf32>
 // CHECK-LABEL: func.func @train_step
 // CHECK-NOT: dist.all_reduce
 // GROUPS-LABEL: func.func @train_step
-func.func @train_step(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<4x16xf32> {
+func.func @train_step(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<4x16xf32> attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<16x8xf32>
   // THREE: %[[W:.*]] = dist.all_gather %{{.*}} dim = 0 over ["dp"] {cause = [#dist.end<kind = parameter, name = "w">]}
   // THREE-NEXT: nn.matmul %{{.*}}, %[[W]] transpose_b
@@ -67,7 +67,7 @@ nn.variable @w trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"},
 // CHECK-LABEL: func.func @train_step
 // GROUPS-LABEL: func.func @train_step
 func.func @train_step(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
-                      %d: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>}) {
+                      %d: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>}) attributes {nn.program = #nn.program<train_step>} {
   // CHECK: dist.reduce_scatter sum %{{.*}} dim = 0 over ["dp"] {{.*}} : tensor<8x8xf32> -> tensor<4x8xf32>
   %g = nn.matmul %d, %x transpose_a : tensor<4x16xf32>, tensor<4x8xf32> -> tensor<16x8xf32>
   %dw = nn.gradient %g of @w : tensor<16x8xf32>

@@ -25,7 +25,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
   nn.variable @w trainable : tensor<8x8xf32>
   nn.variable @v trainable : tensor<8x8xf32>
   nn.variable @u trainable : tensor<8x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<f32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<8x8xf32>
     %h = nn.matmul %x, %w : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("layer0.up")
     %z = nn.gelu %h {nn.outputs = ["z"]} : tensor<4x8xf32> loc("layer0.act")
@@ -61,7 +61,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
 // CHECK-NEXT: %[[Q:.*]] = nn.mul %[[P]], %[[H]]
 module attributes {dist.recompute_rules = [#dist.setting<match = "layer0.act", values = {recompute = true}>]} {
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %h = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
     %z = nn.gelu %h : tensor<4x8xf32> loc("layer0.act")
     %o = nn.tanh %z : tensor<4x8xf32> loc("head")
@@ -94,7 +94,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
                                            #dist.setting<match = "layer*.mlp", values = {recompute = false}>,
                                            #dist.setting<match = "*.root", values = {recompute = true}>]} {
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %h = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
     %z = nn.gelu %h : tensor<4x8xf32> loc("layer0.mlp.act")
     %s = nn.sqrt %z : tensor<4x8xf32> loc("layer0.mlp.root")
@@ -119,7 +119,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
 module attributes {dist.recompute_rules = [#dist.setting<match = "layer0.act", values = {recompute = true}, priority = 1>,
                                            #dist.setting<match = "layer*", values = {recompute = false}>]} {
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %h = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
     %z = nn.gelu %h : tensor<4x8xf32> loc("layer0.act")
     %o = nn.tanh %z : tensor<4x8xf32> loc("head")
@@ -141,7 +141,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer0.act", v
 module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", values = {recompute = true}>,
                                            #dist.setting<match = "head", values = {recompute = true}>]} {
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %h = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
     %o = nn.tanh %h : tensor<4x8xf32> loc("head")
     %d = nn.neg %o : tensor<4x8xf32> loc("head")
@@ -171,7 +171,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
 // CHECK-NEXT: nn.mul %{{.*}}, %[[E2]]
 module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", values = {recompute = true}>]} {
   nn.variable @w trainable : tensor<8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<8xf32>
     %c = nn.constant dense<2.0> : tensor<4x8xf32>
     %b = nn.broadcast %w dims = [1] : tensor<8xf32> -> tensor<4x8xf32> loc("layer0.bias")
@@ -205,7 +205,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
 // CHECK-NEXT: nn.select %[[MASK]], %[[E]],
 module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", values = {recompute = true}>]} {
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %zeros = nn.constant dense<0.0> : tensor<4x8xf32>
     %h = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
     %y = nn.gelu %h : tensor<4x8xf32> loc("layer0.act")
@@ -235,7 +235,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
 // CHECK: nn.exp %[[A0]]
 module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", values = {recompute = true}>]} {
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %h0 = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
     %y0 = nn.tanh %h0 : tensor<4x8xf32> loc("layer0.down")
     %h1 = nn.exp %y0 : tensor<4x8xf32> loc("layer1.up")
@@ -267,7 +267,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
 // CHECK-NEXT: nn.mul %{{.*}}, %[[H2]]
 module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", values = {recompute = true}>]} {
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %h = nn.exp %x {dist.virtual_stage = 0 : i64} : tensor<4x8xf32> loc("layer0.up")
     %z = nn.gelu %h {dist.virtual_stage = 0 : i64} : tensor<4x8xf32> loc("layer0.act")
     %s = nn.sqrt %z {dist.virtual_stage = 1 : i64} : tensor<4x8xf32> loc("layer0.root")

@@ -14,7 +14,7 @@
 module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", values = {recompute = true}>]} {
   dist.mesh @mesh <["tp" = 2]>
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %h = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
     %s = dist.all_reduce sum %h over ["tp"] : tensor<4x8xf32>
     %z = nn.gelu %s : tensor<4x8xf32> loc("layer0.act")
@@ -44,7 +44,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
                                            #dist.setting<match = "layer0", values = {recompute_comm = false}>]} {
   dist.mesh @mesh <["tp" = 2]>
   nn.variable @u trainable : tensor<4x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %h = nn.exp %x : tensor<4x8xf32> loc("layer0.up")
     %s = dist.all_reduce sum %h over ["tp"] : tensor<4x8xf32>
     %z = nn.gelu %s : tensor<4x8xf32> loc("layer0.act")

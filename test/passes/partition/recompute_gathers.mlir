@@ -50,7 +50,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
   dist.mesh @mesh <["dp" = 2]>
   nn.variable @w trainable : tensor<8x8xf32>
   nn.variable @v trainable : tensor<8x8xf32>
-  func.func @train_step(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<4x8xf32> {
+  func.func @train_step(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> tensor<4x8xf32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<8x8xf32>
     %h = nn.matmul %x, %w : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("layer0.up")
     %z = nn.exp %h : tensor<4x8xf32> loc("layer0.act")

@@ -73,7 +73,7 @@ module {
   nn.variable @w1 trainable : tensor<64x64xf32>
   nn.variable @v trainable : tensor<64x64xf32>
   nn.variable @m trainable : tensor<64xf32>
-  func.func @train_step(%x: tensor<4x64xf32>) -> tensor<4x64xf32> {
+  func.func @train_step(%x: tensor<4x64xf32>) -> tensor<4x64xf32> attributes {nn.program = #nn.program<train_step>} {
     %m = nn.read @m : tensor<64xf32>
     %mask = nn.broadcast %m dims = [1] : tensor<64xf32> -> tensor<4x64xf32> loc("layer0.mask")
     %v = nn.read @v : tensor<64x64xf32>

@@ -13,7 +13,7 @@ nn.variable @up_bias trainable : tensor<16xf32> {dist.layout = #dist.layout<[{"t
 nn.variable @down trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
 
 // CHECK-LABEL: func.func @train_step
-// CHECK-SAME: -> (tensor<f32> {{.*}}) {
+// CHECK-SAME: -> (tensor<f32> {{.*}}) attributes {nn.program = #nn.program<train_step>} {
 // CHECK-NOT: dist.
 // CHECK: nn.mul {{.*}} : tensor<2x3x8xf32>
 // CHECK-NOT: dist.
@@ -32,7 +32,7 @@ nn.variable @down trainable : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp
 // CHECK: dist.all_reduce sum %{{.*}} over ["tp"] {cause = [#dist.end<kind = gradient, name = "scale">]} : tensor<8xf32>
 // CHECK-NOT: dist.
 // CHECK: return
-func.func @train_step(%dy: tensor<2x6x8xf32>) -> tensor<f32> {
+func.func @train_step(%dy: tensor<2x6x8xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %x = nn.read @x : tensor<2x6x8xf32>
   %scale = nn.read @scale : tensor<8xf32>
   %up = nn.read @up : tensor<8x16xf32>

@@ -7,7 +7,7 @@
 module attributes {dist.device = #dist.device<flops_per_us = 80000, narrow_flops_per_us = 80000, bytes_per_us = 20000>} {
   dist.mesh @mesh <["x" = 4]>
   nn.variable @w trainable : tensor<64x64xf32> = dense<0.5> : tensor<64x64xf32>
-  func.func @forward(%x: tensor<4096x64xf32>) -> tensor<4096x64xf32> {
+  func.func @forward(%x: tensor<4096x64xf32>) -> tensor<4096x64xf32> attributes {nn.program = #nn.program<run>} {
     %w = nn.read @w : tensor<64x64xf32>
     %y = nn.matmul %x, %w : tensor<4096x64xf32>, tensor<64x64xf32> -> tensor<4096x64xf32>
     return %y : tensor<4096x64xf32>
@@ -24,7 +24,7 @@ module attributes {dist.device = #dist.device<flops_per_us = 80000, narrow_flops
   dist.mesh @mesh <["x" = 4]>
   nn.variable @a trainable : tensor<64x4096xf32> = dense<0.5> : tensor<64x4096xf32>
   nn.variable @b trainable : tensor<4096x64xf32> = dense<0.5> : tensor<4096x64xf32>
-  func.func @forward(%x: tensor<2x64xf32> {dist.layout = #dist.layout<[{}, {}]>}) -> tensor<2x64xf32> {
+  func.func @forward(%x: tensor<2x64xf32> {dist.layout = #dist.layout<[{}, {}]>}) -> tensor<2x64xf32> attributes {nn.program = #nn.program<run>} {
     %a = nn.read @a : tensor<64x4096xf32>
     %b = nn.read @b : tensor<4096x64xf32>
     %h = nn.matmul %x, %a : tensor<2x64xf32>, tensor<64x4096xf32> -> tensor<2x4096xf32>
@@ -42,7 +42,7 @@ module attributes {dist.device = #dist.device<flops_per_us = 80000, narrow_flops
 module attributes {dist.device = #dist.device<flops_per_us = 80000, narrow_flops_per_us = 80000, bytes_per_us = 20000>} {
   dist.mesh @mesh <["x" = 4]>
   nn.variable @w trainable : tensor<64x64xf32> = dense<0.5> : tensor<64x64xf32> {dist.layout = #dist.layout<[{}, {"x"}]>}
-  func.func @forward(%x: tensor<4096x64xf32>) -> tensor<4096x64xf32> {
+  func.func @forward(%x: tensor<4096x64xf32>) -> tensor<4096x64xf32> attributes {nn.program = #nn.program<run>} {
     %w = nn.read @w : tensor<64x64xf32>
     %y = nn.matmul %x, %w : tensor<4096x64xf32>, tensor<64x64xf32> -> tensor<4096x64xf32>
     return %y : tensor<4096x64xf32>
@@ -57,7 +57,7 @@ module attributes {dist.device = #dist.device<flops_per_us = 80000, narrow_flops
 module attributes {dist.explain_search, dist.device = #dist.device<flops_per_us = 80000, narrow_flops_per_us = 80000, bytes_per_us = 20000>} {
   dist.mesh @mesh <["x" = 4]>
   nn.variable @w trainable : tensor<64x64xf32> = dense<0.5> : tensor<64x64xf32>
-  func.func @forward(%x: tensor<4096x64xf32> {nn.name = "x"}) -> (tensor<4096x64xf32> {nn.name = "y"}) {
+  func.func @forward(%x: tensor<4096x64xf32> {nn.name = "x"}) -> (tensor<4096x64xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
     %w = nn.read @w : tensor<64x64xf32> loc("fc")
     %y = nn.matmul %x, %w : tensor<4096x64xf32>, tensor<64x64xf32> -> tensor<4096x64xf32> loc("fc")
     return %y : tensor<4096x64xf32>

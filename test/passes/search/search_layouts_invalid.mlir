@@ -7,7 +7,7 @@
 // FITS: dist.search
 dist.mesh @mesh <["x" = 2]>
 nn.variable @w trainable : tensor<64x64xf32> = dense<0.5> : tensor<64x64xf32>
-func.func @forward(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+func.func @forward(%x: tensor<64x64xf32>) -> tensor<64x64xf32> attributes {nn.program = #nn.program<run>} {
   %w = nn.read @w : tensor<64x64xf32>
   %y = nn.matmul %x, %w : tensor<64x64xf32>, tensor<64x64xf32> -> tensor<64x64xf32>
   return %y : tensor<64x64xf32>

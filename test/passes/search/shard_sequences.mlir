@@ -29,7 +29,7 @@ nn.variable @down2 trainable : tensor<128x64xf32> {dist.layout = #dist.layout<[{
 // CHECK: dist.reduce_scatter sum %{{.*}} dim = 1 over ["tp"]
 // CHECK: dist.all_gather %{{.*}} dim = 1 over ["tp"]
 // CHECK: dist.all_reduce sum %{{.*}} over ["dp", "tp"] {cause = [#dist.end<kind = gradient, name = "scale">]} : tensor<64xf32>
-func.func @train_step(%x: tensor<16x256x64xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}, {}, {}]>}) -> tensor<f32> {
+func.func @train_step(%x: tensor<16x256x64xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}, {}, {}]>}) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %scale = nn.read @scale : tensor<64xf32>
   %up = nn.read @up : tensor<64x128xf32>
   %down = nn.read @down : tensor<128x64xf32>
@@ -73,7 +73,7 @@ nn.variable @down2 trainable : tensor<128x64xf32> {dist.layout = #dist.layout<[{
 // LAYOUTS-LABEL: func.func @train_step
 // LAYOUTS-NOT: }, {"tp"}, {}]>
 // LAYOUTS: return
-func.func @train_step(%x: tensor<16x256x64xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}, {}, {}]>}) -> tensor<f32> {
+func.func @train_step(%x: tensor<16x256x64xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}, {}, {}]>}) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %scale = nn.read @scale : tensor<64xf32>
   %up = nn.read @up : tensor<64x128xf32>
   %down = nn.read @down : tensor<128x64xf32>

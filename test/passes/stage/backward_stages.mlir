@@ -14,7 +14,7 @@ module {
   dist.mesh @mesh <["x" = 2]>
   nn.variable @a trainable : tensor<4xf32>
   nn.variable @a.gradient state_of @a : tensor<4xf32>
-  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %a = nn.read @a : tensor<4xf32>
     %part = nn.mul %x, %a {dist.virtual_stage = 0 : i64} : tensor<4xf32> loc("one")
     %h = dist.all_reduce sum %part over ["x"] {dist.virtual_stage = 0 : i64} : tensor<4xf32>
@@ -27,7 +27,7 @@ module {
     nn.write @a.gradient, %ga : tensor<4xf32>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %ga = nn.read @a.gradient : tensor<4xf32>
     nn.write @a, %ga : tensor<4xf32>
     return
@@ -50,7 +50,7 @@ module {
   nn.variable @a.gradient state_of @a : tensor<4xf32>
   nn.variable @b trainable : tensor<4xf32>
   nn.variable @b.gradient state_of @b : tensor<4xf32>
-  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %a = nn.read @a : tensor<4xf32>
     %b = nn.read @b : tensor<4xf32>
     %zeros = nn.constant dense<0.0> : tensor<4xf32>
@@ -71,7 +71,7 @@ module {
     nn.write @a.gradient, %ga : tensor<4xf32>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %ga = nn.read @a.gradient : tensor<4xf32>
     nn.write @a, %ga : tensor<4xf32>
     %gb = nn.read @b.gradient : tensor<4xf32>
@@ -97,7 +97,7 @@ module {
   nn.variable @a.gradient state_of @a : tensor<f32>
   nn.variable @b trainable : tensor<f32>
   nn.variable @b.gradient state_of @b : tensor<f32>
-  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %a = nn.read @a : tensor<f32>
     %b = nn.read @b : tensor<f32>
     %as = nn.broadcast %a dims = [] {dist.virtual_stage = 0 : i64} : tensor<f32> -> tensor<4xf32> loc("one")
@@ -114,7 +114,7 @@ module {
     nn.write @b.gradient, %gb : tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %ga = nn.read @a.gradient : tensor<f32>
     nn.write @a, %ga : tensor<f32>
     %gb = nn.read @b.gradient : tensor<f32>
@@ -137,7 +137,7 @@ module {
   nn.variable @a trainable : tensor<4xf32>
   nn.variable @a.gradient state_of @a : tensor<4xf32>
   func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}, %g: tensor<4xf32> {nn.name = "g"}, %unused: tensor<4xf32> {nn.name = "unused"})
-      -> (tensor<f32> {nn.name = "loss"}) {
+      -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %a = nn.read @a : tensor<4xf32>
     %h = nn.mul %x, %a {dist.virtual_stage = 0 : i64} : tensor<4xf32> loc("one")
     %y = nn.exp %h {dist.virtual_stage = 1 : i64} : tensor<4xf32> loc("two")
@@ -145,7 +145,7 @@ module {
     nn.write @a.gradient, %g : tensor<4xf32>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %ga = nn.read @a.gradient : tensor<4xf32>
     nn.write @a, %ga : tensor<4xf32>
     return
@@ -165,7 +165,7 @@ module {
 module {
   nn.variable @a trainable : tensor<4xf32>
   nn.variable @a.gradient state_of @a : tensor<4xf32>
-  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %a = nn.read @a : tensor<4xf32>
     %h = nn.mul %x, %a {dist.virtual_stage = 0 : i64} : tensor<4xf32> loc("one")
     %y = nn.exp %h {dist.virtual_stage = 1 : i64} : tensor<4xf32> loc("two")
@@ -180,7 +180,7 @@ module {
     nn.write @a.gradient, %ga : tensor<4xf32>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %ga = nn.read @a.gradient : tensor<4xf32>
     nn.write @a, %ga : tensor<4xf32>
     return

@@ -7,7 +7,7 @@ module attributes {dist.device = #dist.device<flops_per_us = 1000, narrow_flops_
   nn.variable @w trainable : tensor<640x8xf32>
   nn.variable @v trainable : tensor<8x500xf32>
   // CHECK-LABEL: func.func @train_step
-  func.func @train_step(%x: tensor<8x640xf32>) -> tensor<f32> {
+  func.func @train_step(%x: tensor<8x640xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<640x8xf32>
     %v = nn.read @v : tensor<8x500xf32>
     // CHECK: nn.matmul %arg0, %{{.*}} {dist.virtual_stage = 0 : i64}
@@ -32,7 +32,7 @@ module attributes {dist.device = #dist.device<flops_per_us = 1000, narrow_flops_
   nn.variable @w trainable : tensor<640x8xf32>
   nn.variable @v trainable : tensor<8x500xf32>
   // CHECK-LABEL: func.func @train_step
-  func.func @train_step(%x: tensor<8x640xf32>) -> tensor<f32> {
+  func.func @train_step(%x: tensor<8x640xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<640x8xf32>
     %v = nn.read @v : tensor<8x500xf32>
     %h = nn.matmul %x, %w : tensor<8x640xf32>, tensor<640x8xf32> -> tensor<8x8xf32> loc("first")

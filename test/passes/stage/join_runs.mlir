@@ -14,14 +14,14 @@ module @step attributes {dist.order = [#dist.repeat<runs = [#dist.run<"prepare",
   nn.variable @sum : tensor<8xf32>
   nn.variable @count : tensor<i64>
   // CHECK-NOT: func.func @prepare()
-  func.func @prepare() {
+  func.func @prepare() attributes {nn.program = #nn.program<prepare>} {
     %w = nn.read @w : tensor<4xf32>
     %all = dist.all_gather %w dim = 0 over ["dp"] : tensor<4xf32> -> tensor<8xf32>
     nn.write @w.copy, %all : tensor<8xf32>
     return
   }
   // CHECK-LABEL: func.func @"prepare+train_step"
-  // CHECK-SAME: (%arg0: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "loss"})
+  // CHECK-SAME: (%arg0: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step, prepares = true>} {
   // CHECK: %[[ALL:.*]] = dist.all_gather
   // CHECK-NEXT: nn.write @w.copy, %[[ALL]]
   // CHECK-NOT: nn.read @w.copy
@@ -30,7 +30,7 @@ module @step attributes {dist.order = [#dist.repeat<runs = [#dist.run<"prepare",
   // CHECK: return %[[PRODUCT]]
   // CHECK-LABEL: func.func @train_step
   // CHECK: nn.read @w.copy
-  func.func @train_step(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w.copy : tensor<8xf32>
     %g = nn.mul %x, %w : tensor<8xf32>
     %old = nn.read @sum : tensor<8xf32>
@@ -43,7 +43,7 @@ module @step attributes {dist.order = [#dist.repeat<runs = [#dist.run<"prepare",
     return %g : tensor<8xf32>
   }
   // CHECK-NOT: func.func @update()
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %sum = nn.read @sum : tensor<8xf32>
     %part = dist.reduce_scatter sum %sum dim = 0 over ["dp"] : tensor<8xf32> -> tensor<4xf32>
     nn.write @w, %part : tensor<4xf32>
@@ -52,6 +52,7 @@ module @step attributes {dist.order = [#dist.repeat<runs = [#dist.run<"prepare",
     return
   }
   // CHECK-LABEL: func.func @"train_step+update"
+  // CHECK-SAME: attributes {nn.program = #nn.program<train_step, updates = true>} {
   // CHECK: %[[OLD:.*]] = nn.read @sum
   // CHECK-NEXT: %[[NEW:.*]] = nn.add %[[OLD]]
   // CHECK-NEXT: nn.write @sum, %[[NEW]]
@@ -71,25 +72,25 @@ module @step attributes {dist.order = [#dist.repeat<runs = [#dist.run<"prepare",
 module @middle attributes {dist.order = [#dist.repeat<runs = [#dist.run<"prepare", 0>], count = 1, stride = 0>, #dist.repeat<runs = [#dist.run<"forward", 0>, #dist.run<"backward", 0>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 1>, #dist.run<"update_1", 1>], count = 1, stride = 0>]} {
   dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [10], bytes_per_us = [1000], beside = [0]>}
   nn.variable @w : tensor<8xf32>
-  func.func @prepare() {
+  func.func @prepare() attributes {nn.program = #nn.program<prepare>} {
     %w = nn.read @w : tensor<8xf32>
     %all = dist.all_reduce sum %w over ["dp"] : tensor<8xf32>
     nn.write @w, %all : tensor<8xf32>
     return
   }
-  func.func @forward(%x: tensor<8xf32> {nn.name = "x", dist.from = #dist.peer<stage = 0, channel = 0>}) {
+  func.func @forward(%x: tensor<8xf32> {nn.name = "x", dist.from = #dist.peer<stage = 0, channel = 0>}) attributes {nn.program = #nn.program<forward>} {
     return
   }
-  func.func @backward(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "dx", dist.to = [#dist.peer<stage = 0, channel = 0>]}) {
+  func.func @backward(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "dx", dist.to = [#dist.peer<stage = 0, channel = 0>]}) attributes {nn.program = #nn.program<backward>} {
     return %x : tensor<8xf32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %w = nn.read @w : tensor<8xf32>
     %all = dist.all_reduce sum %w over ["dp"] : tensor<8xf32>
     nn.write @w, %all : tensor<8xf32>
     return
   }
-  func.func @update_1() {
+  func.func @update_1() attributes {nn.program = #nn.program<update, round = 1>} {
     return
   }
 }
@@ -101,22 +102,22 @@ module @middle attributes {dist.order = [#dist.repeat<runs = [#dist.run<"prepare
 module @apart attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>, #dist.run<"weights", 0>], count = 3, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 2>, #dist.run<"update_1", 2>], count = 1, stride = 0>]} {
   dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [10], bytes_per_us = [1000], beside = [0]>}
   nn.variable @w : tensor<8xf32>
-  func.func @forward() {
+  func.func @forward() attributes {nn.program = #nn.program<run>} {
     return
   }
   // CHECK: func.func @weights(
-  func.func @weights(%x: tensor<8xf32> {nn.name = "x"}) {
+  func.func @weights(%x: tensor<8xf32> {nn.name = "x"}) attributes {nn.program = #nn.program<weights>} {
     return
   }
   // CHECK-NOT: func.func @update()
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %w = nn.read @w : tensor<8xf32>
     %all = dist.all_reduce sum %w over ["dp"] : tensor<8xf32>
     nn.write @w, %all : tensor<8xf32>
     return
   }
-  // CHECK: func.func @"weights+update"(%arg0: tensor<8xf32> {nn.name = "x"})
-  func.func @update_1() {
+  // CHECK: func.func @"weights+update"(%arg0: tensor<8xf32> {nn.name = "x"}) attributes {nn.program = #nn.program<weights, updates = true>}
+  func.func @update_1() attributes {nn.program = #nn.program<update, round = 1>} {
     return
   }
 }
@@ -128,10 +129,10 @@ module @apart attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward"
 module @busy attributes {dist.order = [#dist.repeat<runs = [#dist.run<"train_step", 0>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 1>], count = 1, stride = 0>]} {
   dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [10], bytes_per_us = [1000]>}
   nn.variable @w : tensor<8xf32>
-  func.func @train_step() {
+  func.func @train_step() attributes {nn.program = #nn.program<train_step>} {
     return
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %w = nn.read @w : tensor<8xf32>
     %all = dist.all_reduce sum %w over ["dp"] : tensor<8xf32>
     nn.write @w, %all : tensor<8xf32>

@@ -13,7 +13,7 @@ module {
   nn.variable @ashlar.loss_sum internal : tensor<f32>
   nn.variable @b trainable : tensor<f32>
   nn.variable @b.gradient state_of @b : tensor<f32>
-  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}, %first: tensor<i1> {nn.name = "first"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<4xf32> {nn.name = "x"}, %first: tensor<i1> {nn.name = "first"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %y = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32> loc("one")
     %sum = nn.read @ashlar.loss_sum : tensor<f32>
     %more = nn.add %sum, %y : tensor<f32> loc("two")
@@ -23,7 +23,7 @@ module {
     nn.write @b.gradient, %gb : tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %gb = nn.read @b.gradient : tensor<f32>
     nn.write @b, %gb : tensor<f32>
     return

@@ -17,7 +17,7 @@ module attributes {dist.stage_rules = [#dist.setting<match = "c0", values = {dis
   nn.variable @a : tensor<2x2xf32>
   nn.variable @w trainable : tensor<2x2xf32>
   nn.variable @w.gradient state_of @w : tensor<2x2xf32>
-  func.func @train_step(%x: tensor<3x2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<3x2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %zero = nn.constant dense<0> : tensor<i64>
     %one = nn.constant dense<1> : tensor<i64>
     %ones = nn.constant dense<1.0> : tensor<3x2xf32>
@@ -43,7 +43,7 @@ module attributes {dist.stage_rules = [#dist.setting<match = "c0", values = {dis
     nn.write @ashlar.micro_batch, %next : tensor<i64>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %zero = nn.constant dense<0> : tensor<i64>
     %g = nn.read @w.gradient : tensor<2x2xf32>
     %w = nn.read @w : tensor<2x2xf32>
@@ -52,7 +52,7 @@ module attributes {dist.stage_rules = [#dist.setting<match = "c0", values = {dis
     nn.write @ashlar.micro_batch, %zero : tensor<i64>
     return
   }
-  func.func @eval_step(%x: tensor<3x2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @eval_step(%x: tensor<3x2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<eval_step>} {
     %a = nn.read @a : tensor<2x2xf32>
     %h0 = nn.matmul %x, %a : tensor<3x2xf32>, tensor<2x2xf32> -> tensor<3x2xf32> loc("c0")
     %w = nn.read @w : tensor<2x2xf32>

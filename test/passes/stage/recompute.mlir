@@ -11,7 +11,7 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "one", values =
                                            #dist.setting<match = "two", values = {recompute = true}>]} {
   nn.variable @b trainable : tensor<8xf32>
   nn.variable @b.gradient state_of @b : tensor<8xf32>
-  func.func @train_step(%x: tensor<2x4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<2x4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %ones = nn.constant dense<1.0> : tensor<8xf32>
     %b = nn.read @b : tensor<8xf32>
     %h = nn.tanh %x {dist.virtual_stage = 0 : i64} : tensor<2x4xf32> loc("one.tanh")

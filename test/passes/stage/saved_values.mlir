@@ -5,11 +5,11 @@
 // which are there: they are passed on, and %q, which no walk of one or two instructions makes.
 
 // CHECK: module @stage_0
-// CHECK: func.func @forward({{.*}}nn.name = "passed:p"}, tensor<32xbf16> {dist.global_type = tensor<32xbf16>, dist.layout = #dist.layout<[{}]>, dist.passed, nn.name = "passed:view"}) {
+// CHECK: func.func @forward({{.*}}nn.name = "passed:p"}, tensor<32xbf16> {dist.global_type = tensor<32xbf16>, dist.layout = #dist.layout<[{}]>, dist.passed, nn.name = "passed:view"}) attributes {nn.program = #nn.program<forward>} {
 // CHECK: func.func @backward(%arg0: tensor<4x2xbf16> {dist.slot, nn.name = "x"}, %[[VIEW:.*]]: tensor<32xbf16> {dist.global_type = tensor<32xbf16>, dist.layout = #dist.layout<[{}]>, dist.passed, nn.name = "passed:view"}, %arg2: tensor<4x8xf32> {dist.from =
 // CHECK: nn.cast %[[VIEW]] : tensor<32xbf16> -> tensor<32xf32>
 // CHECK: module @stage_1
-// CHECK: func.func @forward({{.*}}) -> (tensor<f32> {nn.name = "loss"}, tensor<4x8xf32> {dist.global_type = tensor<4x8xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:last"}) {
+// CHECK: func.func @forward({{.*}}) -> (tensor<f32> {nn.name = "loss"}, tensor<4x8xf32> {dist.global_type = tensor<4x8xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:last"}) attributes {nn.program = #nn.program<forward>} {
 // CHECK: func.func @backward(%arg0: tensor<4x8xf32> {dist.global_type = tensor<4x8xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:last"}, %[[P:.*]]: tensor<4x8xf32> {dist.global_type = tensor<4x8xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:p"}, %[[S:.*]]: tensor<4xf32> {dist.global_type = tensor<4xf32>, dist.layout = #dist.layout<[{}]>, dist.passed, nn.name = "passed:s"}) ->
 // CHECK: %[[MEANS:.*]] = nn.broadcast %[[S]]
 // CHECK: nn.sub %[[P]], %[[MEANS]]
@@ -20,7 +20,7 @@ module attributes {dist.stage_rules = [#dist.setting<match = "last", values = {d
   nn.variable @a.gradient state_of @a : tensor<2x8xbf16>
   nn.variable @b trainable : tensor<8x8xf32>
   nn.variable @b.gradient state_of @b : tensor<8x8xf32>
-  func.func @train_step(%x: tensor<4x2xbf16> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<4x2xbf16> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %zero = nn.constant dense<0> : tensor<i64>
     %one = nn.constant dense<1> : tensor<i64>
     %number = nn.read @ashlar.micro_batch : tensor<i64>
@@ -56,7 +56,7 @@ module attributes {dist.stage_rules = [#dist.setting<match = "last", values = {d
     nn.write @ashlar.micro_batch, %next : tensor<i64>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %zero = nn.constant dense<0> : tensor<i64>
     %a = nn.read @a : tensor<2x8xbf16>
     %ga = nn.read @a.gradient : tensor<2x8xbf16>

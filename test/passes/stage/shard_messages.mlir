@@ -19,7 +19,7 @@ module {
     links = <latency_ns = [0, 0], bytes_per_us = [25600, 100]>>, costs = #dist.costs<latency_ns = [0, 0], bytes_per_us = [25600, 25600]>}
   nn.variable @a trainable : tensor<64xf32>
   nn.variable @a.gradient state_of @a : tensor<64xf32>
-  func.func @train_step(%x: tensor<4x64xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<4x64xf32> {nn.name = "x", dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %a = nn.read @a : tensor<64xf32>
     %wide = nn.broadcast %a dims = [1] : tensor<64xf32> -> tensor<4x64xf32>
     %part = nn.mul %x, %wide {dist.virtual_stage = 0 : i64} : tensor<4x64xf32> loc("one")
@@ -36,7 +36,7 @@ module {
     nn.write @a.gradient, %ga : tensor<64xf32>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %ga = nn.read @a.gradient : tensor<64xf32>
     nn.write @a, %ga : tensor<64xf32>
     return
@@ -54,7 +54,7 @@ module {
     links = <latency_ns = [0, 0], bytes_per_us = [100, 100]>>, costs = #dist.costs<latency_ns = [0], bytes_per_us = [100]>}
   nn.variable @a trainable : tensor<64xf32>
   nn.variable @a.gradient state_of @a : tensor<64xf32>
-  func.func @train_step(%x: tensor<64xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<64xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %a = nn.read @a : tensor<64xf32>
     %h = nn.mul %x, %a {dist.virtual_stage = 0 : i64} : tensor<64xf32> loc("one")
     %y = nn.exp %h {dist.virtual_stage = 1 : i64} : tensor<64xf32> loc("two")
@@ -64,7 +64,7 @@ module {
     nn.write @a.gradient, %ga : tensor<64xf32>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %ga = nn.read @a.gradient : tensor<64xf32>
     nn.write @a, %ga : tensor<64xf32>
     return

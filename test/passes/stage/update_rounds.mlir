@@ -19,7 +19,7 @@ module attributes {dist.stage_rules = [#dist.setting<match = "one", values = {di
   nn.variable @a trainable : tensor<2x4xf32>
   nn.variable @b trainable : tensor<4x2xf32>
   nn.variable @b.moment state_of @b : tensor<4x2xf32>
-  func.func @train_step(%x: tensor<3x2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @train_step(%x: tensor<3x2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %number = nn.read @ashlar.micro_batch : tensor<i64>
     %one = nn.constant dense<1> : tensor<i64>
     %a = nn.read @a : tensor<2x4xf32>
@@ -32,7 +32,7 @@ module attributes {dist.stage_rules = [#dist.setting<match = "one", values = {di
     nn.write @ashlar.micro_batch, %next : tensor<i64>
     return %loss : tensor<f32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     %zero = nn.constant dense<0> : tensor<i64>
     %half = nn.constant dense<0.5> : tensor<4x2xf32>
     %a = nn.read @a : tensor<2x4xf32>

@@ -50,7 +50,7 @@ nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>
 // CHECK: nn.write @ashlar.step
 // CHECK: nn.write @ashlar.micro_batch
 // CHECK-NEXT: return %[[STEPLOSS]]
-func.func @train_step() -> (tensor<f32> {nn.name = "loss"}) {
+func.func @train_step() -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<f32>
   %seed = nn.read @ashlar.seed : tensor<i64>
   %step = nn.read @ashlar.step : tensor<i64>

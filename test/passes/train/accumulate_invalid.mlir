@@ -16,7 +16,7 @@ module @name_taken {
   // expected-error @+1 {{needs a state named @w.gradient, which the model already has}}
   nn.variable @w trainable : tensor<f32>
   nn.variable @w.gradient trainable : tensor<f32>
-  func.func @train_step() -> tensor<f32> {
+  func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<f32>
     %g = nn.gradient %w of @w : tensor<f32>
     return %w : tensor<f32>

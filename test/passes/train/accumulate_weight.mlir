@@ -16,7 +16,7 @@
 // CHECK: nn.write @w
 // CHECK: return %[[LOSS]] : tensor<f32>
 nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
-func.func @train_step() -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.least = 0.125 : f64, nn.name = "loss_weight"}) {
+func.func @train_step() -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.least = 0.125 : f64, nn.name = "loss_weight"}) attributes {nn.program = #nn.program<train_step>} {
   %x = nn.constant dense<3.0> : tensor<f32>
   %weight = nn.constant dense<0.25> : tensor<f32>
   %w = nn.read @w : tensor<f32>

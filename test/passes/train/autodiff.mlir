@@ -22,7 +22,7 @@ nn.variable @b trainable : tensor<2xf32>
 // CHECK-NEXT: %[[GW:.*]] = nn.matmul %[[D]], %[[X]] transpose_a
 // CHECK-NEXT: nn.gradient %[[GW]] of @w
 // CHECK-NEXT: return %[[LOSS]]
-func.func @train_step(%x: tensor<4x3xf32>) -> tensor<f32> {
+func.func @train_step(%x: tensor<4x3xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<2x3xf32>
   %b = nn.read @b : tensor<2xf32>
   %0 = nn.matmul %x, %w transpose_b : tensor<4x3xf32>, tensor<2x3xf32> -> tensor<4x2xf32>
@@ -44,7 +44,7 @@ nn.variable @frozen : tensor<f32>
 // CHECK: %[[SUM:.*]] = nn.add
 // CHECK: nn.gradient %[[SUM]] of @shared
 // CHECK-NOT: nn.gradient
-func.func @train_step() -> tensor<f32> {
+func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %a = nn.read @shared : tensor<f32>
   %0 = nn.exp %a : tensor<f32>
   %b = nn.read @shared : tensor<f32>
@@ -62,7 +62,7 @@ nn.variable @alone trainable : tensor<f32>
 // CHECK-LABEL: @train_step
 // CHECK: %[[ONE:.*]] = nn.constant dense<1.000000e+00> : tensor<f32>
 // CHECK: nn.gradient %[[ONE]] of @alone
-func.func @train_step() -> tensor<f32> {
+func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %a = nn.read @alone : tensor<f32>
   return %a : tensor<f32>
 }
@@ -75,7 +75,7 @@ nn.variable @w trainable : tensor<4xf32>
 // CHECK-LABEL: @train_step
 // CHECK: %[[G:.*]] = nn.broadcast
 // CHECK-NEXT: nn.gradient %[[G]] of @w
-func.func @train_step() -> tensor<f32> {
+func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<4xf32>
   %0 = dist.broadcast %w root = 1 over ["tp"] : tensor<4xf32>
   %1 = dist.redistribute %0 from <[{}]> to <[{"tp"}]> : tensor<4xf32>

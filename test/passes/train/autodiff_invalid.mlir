@@ -12,7 +12,7 @@ module @no_train_step {
 
 module @no_scalar {
   // expected-error @+1 {{the first has to be the loss, a scalar of floats, and one more at most its weight}}
-  func.func @train_step(%x: tensor<4xf32>) -> tensor<4xf32> {
+  func.func @train_step(%x: tensor<4xf32>) -> tensor<4xf32> attributes {nn.program = #nn.program<train_step>} {
     return %x : tensor<4xf32>
   }
 }
@@ -21,7 +21,7 @@ module @no_scalar {
 
 module @no_gradient {
   nn.variable @w trainable : tensor<f32>
-  func.func @train_step() -> tensor<f32> {
+  func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<f32>
     // expected-error @+1 {{has no gradient, but the loss depends on a trainable variable through it}}
     %0 = dist.all_reduce sum %w over ["dp"] : tensor<f32>
@@ -34,7 +34,7 @@ module @no_gradient {
 
 module @no_gradient_of_bits {
   nn.variable @w trainable : tensor<f16>
-  func.func @train_step() -> tensor<f32> {
+  func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<f16>
     // expected-error @+1 {{has no gradient, but the loss depends on a trainable variable through it}}
     %0 = nn.bitcast %w : tensor<f16> -> tensor<bf16>
@@ -49,7 +49,7 @@ module @untrained {
   // expected-warning @+1 {{trainable variable @unused is not trained: the loss does not depend on it}}
   nn.variable @unused trainable : tensor<f32>
   nn.variable @w trainable : tensor<f32>
-  func.func @train_step() -> tensor<f32> {
+  func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<f32>
     return %w : tensor<f32>
   }

@@ -41,7 +41,7 @@ nn.variable @variance : tensor<4xf32>
 // REPLICAS: nn.constant dense<5.000000e-01>
 // REPLICAS: nn.constant dense<0.105263159>
 // REPLICAS: nn.write @mean
-func.func @train_step(%x: tensor<8x4x5xf32>) -> tensor<8x4x5xf32> {
+func.func @train_step(%x: tensor<8x4x5xf32>) -> tensor<8x4x5xf32> attributes {nn.program = #nn.program<train_step>} {
   %scale = nn.read @scale : tensor<4xf32>
   %mean = nn.read @mean : tensor<4xf32>
   %variance = nn.read @variance : tensor<4xf32>
@@ -56,7 +56,7 @@ func.func @train_step(%x: tensor<8x4x5xf32>) -> tensor<8x4x5xf32> {
 // CHECK: nn.normalize %arg0, %{{.*}}, %{{.*}}, %{{.*}}, %{{.*}} dims = [1] epsilon = 1.000000e-05 :
 // CHECK-NOT: nn.write
 // CHECK: return
-func.func @eval_step(%x: tensor<8x4x5xf32>) -> tensor<8x4x5xf32> {
+func.func @eval_step(%x: tensor<8x4x5xf32>) -> tensor<8x4x5xf32> attributes {nn.program = #nn.program<eval_step>} {
   %scale = nn.read @scale : tensor<4xf32>
   %mean = nn.read @mean : tensor<4xf32>
   %variance = nn.read @variance : tensor<4xf32>
@@ -81,7 +81,7 @@ nn.variable @variance : tensor<3xf32>
 // CHECK: nn.write @mean, %[[TWICE]]
 // CHECK: nn.write @variance
 // CHECK-NOT: nn.write
-func.func @train_step(%x: tensor<6x3xf32>, %s: tensor<3xf32>) -> tensor<6x3xf32> {
+func.func @train_step(%x: tensor<6x3xf32>, %s: tensor<3xf32>) -> tensor<6x3xf32> attributes {nn.program = #nn.program<train_step>} {
   %mean = nn.read @mean : tensor<3xf32>
   %variance = nn.read @variance : tensor<3xf32>
   %y = nn.normalize %x, %s, %s, %mean, %variance dims = [1] epsilon = 1.0e-05 {momentum = 9.0e-01 : f64} : tensor<6x3xf32>, tensor<3xf32>

@@ -6,7 +6,7 @@
 
 nn.variable @v : tensor<3xf32>
 
-func.func @train_step(%x: tensor<5x3xf32>) -> tensor<5x3xf32> {
+func.func @train_step(%x: tensor<5x3xf32>) -> tensor<5x3xf32> attributes {nn.program = #nn.program<train_step>} {
   %v = nn.read @v : tensor<3xf32>
   // expected-error @+1 {{normalizes 'tensor<5x3xf32>', whose 5 samples are not 2 equal parts; leave out batch_norm: PER_REPLICA, or choose another global_batch}}
   %y = nn.normalize %x, %v, %v, %v, %v dims = [1] epsilon = 1.0e-05 {momentum = 9.0e-01 : f64} : tensor<5x3xf32>, tensor<3xf32>
@@ -18,7 +18,7 @@ func.func @train_step(%x: tensor<5x3xf32>) -> tensor<5x3xf32> {
 nn.variable @v : tensor<3xf32>
 
 // One sample a replica has no unbiased variance.
-func.func @train_step(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+func.func @train_step(%x: tensor<2x3xf32>) -> tensor<2x3xf32> attributes {nn.program = #nn.program<train_step>} {
   %v = nn.read @v : tensor<3xf32>
   // expected-error @+1 {{normalizes 'tensor<2x3xf32>', one element a channel, which has no unbiased variance; train with a larger batch, or name it in the job's frozen}}
   %y = nn.normalize %x, %v, %v, %v, %v dims = [1] epsilon = 1.0e-05 {momentum = 9.0e-01 : f64, unbiased} : tensor<2x3xf32>, tensor<3xf32>
@@ -27,7 +27,7 @@ func.func @train_step(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
 
 // -----
 
-func.func @train_step(%x: tensor<4x3xf32>, %v: tensor<3xf32>) -> tensor<4x3xf32> {
+func.func @train_step(%x: tensor<4x3xf32>, %v: tensor<3xf32>) -> tensor<4x3xf32> attributes {nn.program = #nn.program<train_step>} {
   // expected-error @+1 {{has a momentum, but its mean and variance are not both read from variables}}
   %y = nn.normalize %x, %v, %v, %v, %v dims = [1] epsilon = 1.0e-05 {momentum = 9.0e-01 : f64} : tensor<4x3xf32>, tensor<3xf32>
   return %y : tensor<4x3xf32>
@@ -37,7 +37,7 @@ func.func @train_step(%x: tensor<4x3xf32>, %v: tensor<3xf32>) -> tensor<4x3xf32>
 
 // expected-error @+1 {{has no batch normalization that is trained, whose statistics 2 replicas could take each for itself; leave out batch_norm: PER_REPLICA}}
 module {
-  func.func @train_step(%x: tensor<4x3xf32>) -> tensor<4x3xf32> {
+  func.func @train_step(%x: tensor<4x3xf32>) -> tensor<4x3xf32> attributes {nn.program = #nn.program<train_step>} {
     return %x : tensor<4x3xf32>
   }
 }

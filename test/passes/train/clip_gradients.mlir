@@ -23,7 +23,7 @@
 
 nn.variable @w trainable : tensor<2xf32> = dense<0.0> : tensor<2xf32>
 nn.variable @h trainable : tensor<2xbf16> = dense<0.0> : tensor<2xbf16>
-func.func @train_step() -> (tensor<2xf32> {nn.name = "w"}, tensor<2xbf16> {nn.name = "h"}) {
+func.func @train_step() -> (tensor<2xf32> {nn.name = "w"}, tensor<2xbf16> {nn.name = "h"}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<2xf32>
   %h = nn.read @h : tensor<2xbf16>
   %g = nn.constant dense<[-4.0, 2.0]> : tensor<2xf32>

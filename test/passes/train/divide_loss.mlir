@@ -26,7 +26,7 @@
 // CHECK: return %[[SHARE]], %[[WEIGHT]]
 module @mean {
   nn.variable @w trainable : tensor<2xf32>
-  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %w = nn.read @w : tensor<2xf32>
     %y = nn.mul %x, %x : tensor<2xf32>
     %sum = nn.reduce sum %y dims = [0] : tensor<2xf32> -> tensor<f32>
@@ -34,7 +34,7 @@ module @mean {
     %loss = nn.mul %sum, %half : tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %w = nn.read @w : tensor<2xf32>
     %y = nn.mul %x, %x : tensor<4xf32>
     %sum = nn.reduce sum %y dims = [0] : tensor<4xf32> -> tensor<f32>
@@ -62,13 +62,13 @@ module @mean {
 // CHECK: return
 module @sum {
   nn.variable @w trainable : tensor<f32>
-  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %sum = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
     %w = nn.read @w : tensor<f32>
     %loss = nn.add %sum, %w : tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %sum = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
     %w = nn.read @w : tensor<f32>
     %loss = nn.add %sum, %w : tensor<f32>
@@ -91,7 +91,7 @@ module @sum {
 // CHECK: return %[[SHARE]], %[[COUNT]]
 module @quotient {
   nn.variable @w trainable : tensor<f32>
-  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}, %mask: tensor<2xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}, %mask: tensor<2xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %y = nn.mul %x, %mask : tensor<2xf32>
     %sum = nn.reduce sum %y dims = [0] : tensor<2xf32> -> tensor<f32>
     %count = nn.reduce sum %mask dims = [0] : tensor<2xf32> -> tensor<f32>
@@ -102,7 +102,7 @@ module @quotient {
     %loss = nn.add %mean, %w : tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}, %mask: tensor<4xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}, %mask: tensor<4xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %y = nn.mul %x, %mask : tensor<4xf32>
     %sum = nn.reduce sum %y dims = [0] : tensor<4xf32> -> tensor<f32>
     %count = nn.reduce sum %mask dims = [0] : tensor<4xf32> -> tensor<f32>
@@ -127,13 +127,13 @@ module @quotient {
 // CHECK: %[[SAMPLE:.*]] = nn.sub %[[PLACE]], %[[BEFORE]]
 // CHECK: nn.compare lt %[[SAMPLE]],
 module @outer {
-  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %t = nn.transpose %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
     %flat = nn.reshape %t : tensor<3x2xf32> -> tensor<6xf32>
     %loss = nn.reduce sum %flat dims = [0] : tensor<6xf32> -> tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %t = nn.transpose %x [1, 0] : tensor<4x3xf32> -> tensor<3x4xf32>
     %flat = nn.reshape %t : tensor<3x4xf32> -> tensor<12xf32>
     %loss = nn.reduce sum %flat dims = [0] : tensor<12xf32> -> tensor<f32>
@@ -152,14 +152,14 @@ module @outer {
 // CHECK: %[[SHARE:.*]] = nn.reduce sum %arg0
 // CHECK: return %[[SHARE]], %[[COUNT]]
 module @shares_of_rows {
-  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}, %mask: tensor<2xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}, %mask: tensor<2xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %count = nn.reduce sum %mask dims = [0] : tensor<2xf32> -> tensor<f32>
     %all = nn.broadcast %count dims = [] : tensor<f32> -> tensor<2xf32>
     %shares = nn.div %x, %all : tensor<2xf32>
     %loss = nn.reduce sum %shares dims = [0] : tensor<2xf32> -> tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}, %mask: tensor<4xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}, %mask: tensor<4xf32> {nn.name = "mask"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %count = nn.reduce sum %mask dims = [0] : tensor<4xf32> -> tensor<f32>
     %all = nn.broadcast %count dims = [] : tensor<f32> -> tensor<4xf32>
     %shares = nn.div %x, %all : tensor<4xf32>

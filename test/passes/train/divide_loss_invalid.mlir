@@ -13,12 +13,12 @@
 // CHECK: return %[[SHARE]]
 module @product_of_means {
   // expected-error @+1 {{the loss of a step cannot be computed in 2 micro-batches: "balance" (nn.mul) is not linear in a sum over samples; leave out accumulate or pipeline, or take the mean of the micro-batches' losses: micro_batches: MEAN in the job's loss}}
-  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %sum = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
     %loss = nn.mul %sum, %sum : tensor<f32> loc("balance")
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %sum = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
     %loss = nn.mul %sum, %sum : tensor<f32>
     return %loss : tensor<f32>
@@ -30,12 +30,12 @@ module @product_of_means {
 // Each sample against all others of the batch.
 module @contrastive {
   // expected-error @+1 {{"scores" (nn.matmul) takes samples along two dims}}
-  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}, %y: tensor<2x3xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}, %y: tensor<2x3xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %scores = nn.matmul %x, %y transpose_b : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x2xf32> loc("scores")
     %loss = nn.reduce sum %scores dims = [0, 1] : tensor<2x2xf32> -> tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}, %y: tensor<4x3xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}, %y: tensor<4x3xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %scores = nn.matmul %x, %y transpose_b : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x4xf32>
     %loss = nn.reduce sum %scores dims = [0, 1] : tensor<4x4xf32> -> tensor<f32>
     return %loss : tensor<f32>
@@ -47,7 +47,7 @@ module @contrastive {
 // Two means with different divisors that only the data give.
 module @two_divisors {
   // expected-error @+1 {{"both" (nn.add) takes quotients by different sums over samples}}
-  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}, %y: tensor<2xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}, %y: tensor<2xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %a = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
     %b = nn.reduce sum %y dims = [0] : tensor<2xf32> -> tensor<f32>
     %ab = nn.div %a, %b : tensor<f32>
@@ -55,7 +55,7 @@ module @two_divisors {
     %loss = nn.add %ab, %ba : tensor<f32> loc("both")
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}, %y: tensor<4xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}, %y: tensor<4xf32> {nn.name = "y"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %a = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
     %b = nn.reduce sum %y dims = [0] : tensor<4xf32> -> tensor<f32>
     %ab = nn.div %a, %b : tensor<f32>
@@ -71,14 +71,14 @@ module @two_divisors {
 module @trained_divisor {
   nn.variable @w trainable : tensor<f32>
   // expected-error @+1 {{"quotient" (nn.div) is not linear in a sum over samples}}
-  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %w = nn.read @w : tensor<f32>
     %sum = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
     %weighted = nn.mul %sum, %w : tensor<f32>
     %loss = nn.div %sum, %weighted : tensor<f32> loc("quotient")
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %w = nn.read @w : tensor<f32>
     %sum = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
     %weighted = nn.mul %sum, %w : tensor<f32>
@@ -92,7 +92,7 @@ module @trained_divisor {
 // A fixed batch does not show what is a mean.
 module @fixed_batch {
   // expected-error @+1 {{the model has a fixed batch, so it is not known which of its numbers depend on the number of samples}}
-  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %loss = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
     return %loss : tensor<f32>
   }
@@ -103,13 +103,13 @@ module @fixed_batch {
 // The first sample of a batch is another one in each micro-batch.
 module @picked {
   // expected-error @+1 {{"first" (nn.gather) picks samples by their number in the batch}}
-  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
     %zero = nn.constant dense<0> : tensor<1xi64>
     %row = nn.gather %x, %zero : tensor<2x3xf32>, tensor<1xi64> -> tensor<1x3xf32> loc("first")
     %loss = nn.reduce sum %row dims = [0, 1] : tensor<1x3xf32> -> tensor<f32>
     return %loss : tensor<f32>
   }
-  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) {
+  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
     %zero = nn.constant dense<0> : tensor<1xi64>
     %row = nn.gather %x, %zero : tensor<4x3xf32>, tensor<1xi64> -> tensor<1x3xf32>
     %loss = nn.reduce sum %row dims = [0, 1] : tensor<1x3xf32> -> tensor<f32>

@@ -48,7 +48,7 @@ nn.variable @half trainable : tensor<2xf16> = #nn.uniform<0.0 : f64, 1.0 : f64>
 // NUMBERS: result 5: tensor<2xf16> [0.114563, 0.899414]
 
 // OTHER: result 3: tensor<2x3xf32> {{\[\[}}1.68247, 1.5981, 0.161221], [3.88734, 2.86071, -0.736996]]
-func.func @forward() -> (tensor<2xf32>, tensor<2xi64>, tensor<2xf32>, tensor<2x3xf32>, tensor<2xf64>, tensor<2xf16>) {
+func.func @forward() -> (tensor<2xf32>, tensor<2xi64>, tensor<2xf32>, tensor<2x3xf32>, tensor<2xf64>, tensor<2xf16>) attributes {nn.program = #nn.program<run>} {
   %0 = nn.read @dense : tensor<2xf32>
   %1 = nn.read @fill : tensor<2xi64>
   %2 = nn.read @resource : tensor<2xf32>

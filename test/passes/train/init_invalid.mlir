@@ -20,6 +20,6 @@ nn.variable @w trainable : tensor<2xf32> = "zeros"
 // -----
 
 // expected-error @+1 {{@init is there already; ashlar-init runs once}}
-func.func @init() {
+func.func @init() attributes {nn.program = #nn.program<init>} {
   return
 }

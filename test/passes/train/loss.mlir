@@ -70,7 +70,7 @@
 // OWN-SAME: -> (tensor<f32> {nn.name = "loss"})
 
 func.func @forward(%x: tensor<4x3xf32> {nn.name = "input"}, %classes: tensor<4xi64> {nn.name = "classes"})
-    -> (tensor<4x3xf32> {nn.name = "logits"}, tensor<f32> {nn.name = "own_loss"}) {
+    -> (tensor<4x3xf32> {nn.name = "logits"}, tensor<f32> {nn.name = "own_loss"}) attributes {nn.program = #nn.program<run>} {
   %scale = nn.constant dense<2.0> : tensor<4x3xf32>
   %dropped = nn.mul %x, %scale {nn.training_only} : tensor<4x3xf32>
   %logits = nn.add %dropped, %dropped : tensor<4x3xf32>

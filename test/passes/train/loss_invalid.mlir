@@ -15,7 +15,7 @@ module @no_forward {
 
 module @missing_name {
   // expected-error @+1 {{no tensor "logits" in the model; nearest names: "logit", "logs", "hidden"}}
-  func.func @forward(%x: tensor<4x3xf32>) -> (tensor<4x3xf32> {nn.name = "logit"}) {
+  func.func @forward(%x: tensor<4x3xf32>) -> (tensor<4x3xf32> {nn.name = "logit"}) attributes {nn.program = #nn.program<run>} {
     %0 = nn.relu %x {nn.outputs = ["hidden"]} : tensor<4x3xf32>
     %1 = nn.relu %0 {nn.outputs = ["logs"]} : tensor<4x3xf32>
     %2 = nn.relu %1 {nn.outputs = ["something_else"]} : tensor<4x3xf32>
@@ -27,7 +27,7 @@ module @missing_name {
 
 module @integers {
   // expected-error @+1 {{loss is computed from a non-empty tensor of floats with a last dim of classes, not from 'tensor<4x3xi32>'}}
-  func.func @forward(%x: tensor<4x3xi32>) -> (tensor<4x3xi32> {nn.name = "logits"}) {
+  func.func @forward(%x: tensor<4x3xi32>) -> (tensor<4x3xi32> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
     return %x : tensor<4x3xi32>
   }
 }
@@ -36,7 +36,7 @@ module @integers {
 
 module @no_classes {
   // expected-error @+1 {{loss is computed from a non-empty tensor of floats with a last dim of classes, not from 'tensor<f32>'}}
-  func.func @forward(%x: tensor<f32>) -> (tensor<f32> {nn.name = "logits"}) {
+  func.func @forward(%x: tensor<f32>) -> (tensor<f32> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
     return %x : tensor<f32>
   }
 }
@@ -45,7 +45,7 @@ module @no_classes {
 
 module @wrong_labels {
   // expected-error @+1 {{input "labels" has type 'tensor<4xf32>' but as labels of 'tensor<4x3xf32>' it has to be 'tensor<4xi32>'}}
-  func.func @forward(%x: tensor<4x3xf32>, %l: tensor<4xf32> {nn.name = "labels"}) -> (tensor<4x3xf32> {nn.name = "logits"}) {
+  func.func @forward(%x: tensor<4x3xf32>, %l: tensor<4xf32> {nn.name = "labels"}) -> (tensor<4x3xf32> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
     return %x : tensor<4x3xf32>
   }
 }

@@ -53,6 +53,6 @@
 // A loss is one number; what to make of several is for the model to say.
 // OWN: error: model_output "y" has type 'tensor<3x2xf32>' but a loss is one number; reduce it in the model, for example by ReduceMean
 
-func.func @forward(%x: tensor<3x2xf32>) -> (tensor<3x2xf32> {nn.name = "y"}) {
+func.func @forward(%x: tensor<3x2xf32>) -> (tensor<3x2xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
   return %x : tensor<3x2xf32>
 }

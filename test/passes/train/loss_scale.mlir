@@ -56,7 +56,7 @@ nn.variable @b trainable : tensor<f32>
 // CHECK: nn.write @ashlar.loss_scale
 // CHECK: nn.write @ashlar.good_steps
 // CHECK: return %[[LOSS]]
-func.func @train_step(%x: tensor<4xf32>) -> tensor<f32> {
+func.func @train_step(%x: tensor<4xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<4xf32>
   %b = nn.read @b : tensor<f32>
   %0 = nn.mul %w, %x : tensor<4xf32>

@@ -6,7 +6,7 @@
 
 // expected-error@+1 {{no @train_step with gradients of a scaled loss; run ashlar-autodiff with a loss-scale first}}
 module {
-  func.func @train_step() -> () {
+  func.func @train_step() -> () attributes {nn.program = #nn.program<train_step>} {
     return
   }
 }
@@ -15,6 +15,6 @@ module {
 
 nn.variable @ashlar.loss_scale : tensor<f32>
 // expected-error@+1 {{loss scale takes growth steps of at least 1 and a factor above 1; got 2000 and 1.000000e+00}}
-func.func @train_step() -> () {
+func.func @train_step() -> () attributes {nn.program = #nn.program<train_step>} {
   return
 }

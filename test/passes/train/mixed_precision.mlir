@@ -21,7 +21,7 @@ nn.variable @b trainable : tensor<8xf32>
 // CHECK: nn.matmul %[[X]], %[[W]]
 // CHECK-NOT: nn.broadcast
 // CHECK: return %[[WIDE]]
-func.func @forward(%x: tensor<6x4xf32>) -> (tensor<6x8xf32>, tensor<6x8xf32>) {
+func.func @forward(%x: tensor<6x4xf32>) -> (tensor<6x8xf32>, tensor<6x8xf32>) attributes {nn.program = #nn.program<run>} {
   %w = nn.read @w : tensor<8x4xf32>
   %b = nn.read @b : tensor<8xf32>
   %0 = nn.matmul %x, %w transpose_b : tensor<6x4xf32>, tensor<8x4xf32> -> tensor<6x8xf32>
@@ -44,7 +44,7 @@ func.func @forward(%x: tensor<6x4xf32>) -> (tensor<6x8xf32>, tensor<6x8xf32>) {
 // CHECK: %[[SOFT:.*]] = nn.softmax %[[CENTRED]] : tensor<4x4xf32>
 // CHECK: %[[NARROW:.*]] = nn.cast %[[SOFT]] : tensor<4x4xf32> -> tensor<4x4xbf16>
 // CHECK: nn.matmul %[[NARROW]], %{{.*}} -> tensor<4x4xbf16>
-func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {nn.program = #nn.program<run>} {
   %0 = nn.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   %1 = nn.reduce sum %0 dims = [1] : tensor<4x4xf32> -> tensor<4xf32>
   %2 = nn.broadcast %1 dims = [0] : tensor<4xf32> -> tensor<4x4xf32>
@@ -62,7 +62,7 @@ func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK: %[[NARROW:.*]] = nn.cast %[[ROWS]] : tensor<6x4xf32> -> tensor<6x4xbf16>
 // CHECK: nn.add %[[NARROW]], %{{.*}} : tensor<6x4xbf16>
 nn.variable @table trainable : tensor<50x4xf32>
-func.func @forward(%tokens: tensor<6xi64>, %positions: tensor<6x4xf32>) -> tensor<6x4xf32> {
+func.func @forward(%tokens: tensor<6xi64>, %positions: tensor<6x4xf32>) -> tensor<6x4xf32> attributes {nn.program = #nn.program<run>} {
   %table = nn.read @table : tensor<50x4xf32>
   %0 = nn.gather %table, %tokens : tensor<50x4xf32>, tensor<6xi64> -> tensor<6x4xf32>
   %1 = nn.add %0, %positions : tensor<6x4xf32>
@@ -81,7 +81,7 @@ func.func @forward(%tokens: tensor<6xi64>, %positions: tensor<6x4xf32>) -> tenso
 // CHECK: %[[PRODUCT:.*]] = nn.mul %[[WIDE]], %[[TENTH]] : tensor<4x4xf32>
 // CHECK: %[[ROUNDED:.*]] = nn.cast %[[PRODUCT]] : tensor<4x4xf32> -> tensor<4x4xbf16>
 // CHECK: nn.relu %[[ROUNDED]] : tensor<4x4xbf16>
-func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {nn.program = #nn.program<run>} {
   %half = nn.constant dense<0.5> : tensor<4x4xf32>
   %tenth = nn.constant dense<0.1> : tensor<4x4xf32>
   %0 = nn.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
@@ -96,7 +96,7 @@ func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // The mask of attention, (1 - keep) * lowest: 1e9 is within bf16 but for its last digits.
 // CHECK-LABEL: @forward
 // CHECK: nn.add {{.*}} : tensor<4x4xbf16>
-func.func @forward(%x: tensor<4x4xf32>, %keep: tensor<4x4xi1>) -> tensor<4x4xf32> {
+func.func @forward(%x: tensor<4x4xf32>, %keep: tensor<4x4xi1>) -> tensor<4x4xf32> attributes {nn.program = #nn.program<run>} {
   %one = nn.constant dense<1.0> : tensor<4x4xf32>
   %lowest = nn.constant dense<-1.0e9> : tensor<4x4xf32>
   %0 = nn.cast %keep : tensor<4x4xi1> -> tensor<4x4xf32>
@@ -116,7 +116,7 @@ func.func @forward(%x: tensor<4x4xf32>, %keep: tensor<4x4xi1>) -> tensor<4x4xf32
 // CHECK: nn.bitcast %[[WIDE]] : tensor<4x4xf32> -> tensor<4x4xi32>
 // CHECK: %[[MADE:.*]] = nn.bitcast %{{.*}} : tensor<4x4xi32> -> tensor<4x4xf32>
 // CHECK: nn.neg %[[MADE]] : tensor<4x4xf32>
-func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {nn.program = #nn.program<run>} {
   %0 = nn.matmul %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   %1 = nn.bitcast %0 : tensor<4x4xf32> -> tensor<4x4xi32>
   %2 = nn.not %1 : tensor<4x4xi32>
@@ -132,7 +132,7 @@ func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
 // CHECK: nn.cast %arg0 : tensor<4xi64> -> tensor<4xf32>
 // CHECK: nn.add {{.*}} : tensor<4xf32>
 // CHECK: nn.exp {{.*}} : tensor<4xf64>
-func.func @forward(%i: tensor<4xi64>, %x: tensor<4xf32>, %y: tensor<4xf64>) -> (tensor<4xf32>, tensor<4xf64>) {
+func.func @forward(%i: tensor<4xi64>, %x: tensor<4xf32>, %y: tensor<4xf64>) -> (tensor<4xf32>, tensor<4xf64>) attributes {nn.program = #nn.program<run>} {
   %0 = nn.cast %i : tensor<4xi64> -> tensor<4xf32>
   %1 = nn.add %0, %x : tensor<4xf32>
   %2 = nn.exp %y : tensor<4xf64>
@@ -145,7 +145,7 @@ func.func @forward(%i: tensor<4xi64>, %x: tensor<4xf32>, %y: tensor<4xf64>) -> (
 // CHECK-LABEL: @forward
 // CHECK: %[[FLAT:.*]] = nn.reshape %arg0 {nn.outputs = ["flat"]} : tensor<4x2x2xf32> -> tensor<4x4xf32>
 // CHECK: nn.cast %[[FLAT]]
-func.func @forward(%x: tensor<4x2x2xf32>) -> tensor<4x4xf32> {
+func.func @forward(%x: tensor<4x2x2xf32>) -> tensor<4x4xf32> attributes {nn.program = #nn.program<run>} {
   %0 = nn.reshape %x {nn.outputs = ["flat"]} : tensor<4x2x2xf32> -> tensor<4x4xf32>
   %1 = nn.matmul %0, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %1 : tensor<4x4xf32>
@@ -161,7 +161,7 @@ func.func @forward(%x: tensor<4x2x2xf32>) -> tensor<4x4xf32> {
 // CHECK: nn.cast %[[P]] {dist.explicit, dist.layouts = [#dist.layout<[{"dp"}, {}]>]
 dist.mesh @mesh <["dp" = 2]>
 nn.variable @w trainable : tensor<4x4xf32> {dist.layout = #dist.layout<[{}, {}]>}
-func.func @forward(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+func.func @forward(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) attributes {nn.program = #nn.program<run>} {
   %w = nn.read @w : tensor<4x4xf32>
   %0 = nn.matmul %x, %w {dist.explicit, dist.layouts = [#dist.layout<[{"dp"}, {}]>], dist.operand_layouts = [#dist.layout<[{"dp"}, {}]>, #dist.layout<[{}, {}]>]} : tensor<8x4xf32>, tensor<4x4xf32> -> tensor<8x4xf32>
   return %0 : tensor<8x4xf32>

@@ -10,7 +10,7 @@
 // CHECK: %[[MASK:.*]] = nn.mul %{{.*}}, %[[LOWEST]] : tensor<4x4xf32>
 // CHECK: nn.matmul {{.*}} -> tensor<4x4xf16>
 // CHECK: nn.add %{{.*}}, %[[MASK]] : tensor<4x4xf32>
-func.func @forward(%x: tensor<4x4xf32>, %keep: tensor<4x4xi1>) -> tensor<4x4xf32> {
+func.func @forward(%x: tensor<4x4xf32>, %keep: tensor<4x4xi1>) -> tensor<4x4xf32> attributes {nn.program = #nn.program<run>} {
   %one = nn.constant dense<1.0> : tensor<4x4xf32>
   %lowest = nn.constant dense<-1.0e9> : tensor<4x4xf32>
   %0 = nn.cast %keep : tensor<4x4xi1> -> tensor<4x4xf32>

@@ -6,7 +6,7 @@
 
 // expected-error@+1 {{no function @forward to compute in mixed precision; run ashlar-mixed-precision before ashlar-loss}}
 module {
-  func.func @train_step() -> () {
+  func.func @train_step() -> () attributes {nn.program = #nn.program<train_step>} {
     return
   }
 }

@@ -15,7 +15,7 @@
 // CHECK: %[[OTHER:.*]] = nn.cast %[[NAMED]]
 // CHECK: nn.matmul %{{.*}}, %[[OTHER]]
 module @views {
-  func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  func.func @forward(%x: tensor<4x4xf32>) -> tensor<4x4xf32> attributes {nn.program = #nn.program<run>} {
     %s = nn.softmax %x : tensor<4x4xf32>
     %t = nn.transpose %s [1, 0] : tensor<4x4xf32> -> tensor<4x4xf32>
     %0 = nn.matmul %t, %s : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
@@ -45,7 +45,7 @@ module @views {
 module @tables {
   nn.variable @table trainable : tensor<50x4xf32>
   nn.variable @frozen : tensor<50x4xf32>
-  func.func @forward(%tokens: tensor<4xi64>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) {
+  func.func @forward(%tokens: tensor<4xi64>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x4xf32>) attributes {nn.program = #nn.program<run>} {
     %table = nn.read @table : tensor<50x4xf32>
     %0 = nn.gather %table, %tokens {nn.outputs = ["rows"]} : tensor<50x4xf32>, tensor<4xi64> -> tensor<4x4xf32>
     %1 = nn.matmul %0, %0 : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>

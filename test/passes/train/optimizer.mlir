@@ -48,7 +48,7 @@ nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
 // CHECK: %[[AFTER:.*]] = nn.add %[[STEP]], %[[ONE]]
 // CHECK: nn.write @ashlar.step, %[[AFTER]]
 // CHECK: return
-func.func @train_step() -> (tensor<f32> {nn.name = "loss"}) {
+func.func @train_step() -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<f32>
   %g = nn.constant dense<2.0> : tensor<f32>
   %gradient = nn.gradient %g of @w : tensor<f32>

@@ -38,7 +38,7 @@ module @no_train_step {
 
 module @no_gradients {
   // expected-error @+1 {{nothing is trained: the loss depends on none of the parameters that are trained, }}
-  func.func @train_step(%x: tensor<f32>) -> tensor<f32> {
+  func.func @train_step(%x: tensor<f32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     return %x : tensor<f32>
   }
 }
@@ -49,7 +49,7 @@ module @name_taken {
   // expected-error @+1 {{needs a state named @w.momentum, which the model already has}}
   nn.variable @w trainable : tensor<f32>
   nn.variable @w.momentum trainable : tensor<f32>
-  func.func @train_step() -> tensor<f32> {
+  func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<f32>
     %g = nn.gradient %w of @w : tensor<f32>
     return %w : tensor<f32>

@@ -77,7 +77,7 @@ nn.variable @h trainable : tensor<4xbf16> = dense<1.0> : tensor<4xbf16>
 // CHECK-NEXT: %[[ROUNDED:.*]] = nn.cast {{.*}} : tensor<4xf32> -> tensor<4xbf16>
 // CHECK-NEXT: nn.write @h, %[[ROUNDED]]
 // CHECK: nn.write @ashlar.updates, %[[T]]
-func.func @train_step(%x: tensor<4xf32>, %y: tensor<4xbf16>) -> (tensor<f32> {nn.name = "loss"}) {
+func.func @train_step(%x: tensor<4xf32>, %y: tensor<4xbf16>) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
   %loss = nn.constant dense<0.0> : tensor<f32>
   %w = nn.read @w : tensor<4xf32>
   %h = nn.read @h : tensor<4xbf16>

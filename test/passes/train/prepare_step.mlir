@@ -27,7 +27,7 @@ module {
   // CHECK-NEXT: nn.write @v.bf16, %[[NARROW]]
   // CHECK-NEXT: return
   // CHECK-LABEL: func.func @train_step
-  func.func @train_step() -> tensor<3xbf16> {
+  func.func @train_step() -> tensor<3xbf16> attributes {nn.program = #nn.program<train_step>} {
     // CHECK-NEXT: %[[A:.*]] = nn.read @w.bf16 {nn.outputs = ["named"]} : tensor<3xbf16>
     %w = nn.read @w : tensor<3xf32>
     %a = nn.cast %w {nn.outputs = ["named"]} : tensor<3xf32> -> tensor<3xbf16>
@@ -52,7 +52,7 @@ module {
     nn.write @mean, %mean : tensor<3xf32>
     return %2 : tensor<3xbf16>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     return
   }
 }
@@ -64,11 +64,11 @@ module {
 // CHECK-NOT: @prepare
 module @wide {
   nn.variable @w trainable : tensor<3xf32> = dense<1.0> : tensor<3xf32>
-  func.func @train_step() -> tensor<3xf32> {
+  func.func @train_step() -> tensor<3xf32> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<3xf32>
     return %w : tensor<3xf32>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     return
   }
 }

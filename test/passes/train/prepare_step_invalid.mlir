@@ -6,7 +6,7 @@
 
 // expected-error @+1 {{no @train_step and @update to prepare; run ashlar-accumulate first}}
 module @one_batch {
-  func.func @train_step() {
+  func.func @train_step() attributes {nn.program = #nn.program<train_step>} {
     return
   }
 }
@@ -17,12 +17,12 @@ module @name_taken {
   // expected-error @+1 {{needs a state named @w.bf16, which the model already has}}
   nn.variable @w trainable : tensor<f32>
   nn.variable @w.bf16 trainable : tensor<f32>
-  func.func @train_step() -> tensor<bf16> {
+  func.func @train_step() -> tensor<bf16> attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<f32>
     %0 = nn.cast %w : tensor<f32> -> tensor<bf16>
     return %0 : tensor<bf16>
   }
-  func.func @update() {
+  func.func @update() attributes {nn.program = #nn.program<update>} {
     return
   }
 }

@@ -18,7 +18,7 @@
 // CALLS: nn.softmax
 
 module @plain {
-func.func @forward(%q: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> {
+func.func @forward(%q: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> attributes {nn.program = #nn.program<run>} {
   %c = nn.constant dense<0.25> : tensor<2x4x4xf32>
   %s = nn.matmul %q, %k transpose_b {nn.outputs = ["layer0.scores"]} : tensor<2x4x8xf32>, tensor<2x4x8xf32> -> tensor<2x4x4xf32>
   %t = nn.mul %s, %c : tensor<2x4x4xf32>
@@ -36,7 +36,7 @@ func.func @forward(%q: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x
 // NAMED: nn.attention %
 
 module @named_elsewhere {
-func.func @forward(%q: tensor<4x8xf32> {nn.name = "layer.q.scores"}, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> tensor<4x8xf32> {
+func.func @forward(%q: tensor<4x8xf32> {nn.name = "layer.q.scores"}, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<run>} {
   %s = nn.matmul %q, %k transpose_b {nn.outputs = ["layer0.scores"]} : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
   %w = nn.softmax %s : tensor<4x4xf32>
   %y = nn.matmul %w, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
@@ -59,7 +59,7 @@ func.func @forward(%q: tensor<4x8xf32> {nn.name = "layer.q.scores"}, %k: tensor<
 // CHECK-NOT: nn.softmax
 
 module @narrow {
-func.func @forward(%q: tensor<1x2x4x8xf32>, %k: tensor<1x4x2x8xbf16>, %v: tensor<1x2x4x8xbf16>) -> tensor<1x2x4x8xbf16> {
+func.func @forward(%q: tensor<1x2x4x8xf32>, %k: tensor<1x4x2x8xbf16>, %v: tensor<1x2x4x8xbf16>) -> tensor<1x2x4x8xbf16> attributes {nn.program = #nn.program<run>} {
   %c = nn.constant dense<0.3> : tensor<1x2x4x8xf32>
   %m = nn.constant dense<[[0.0, -1.0e+30, -1.0e+30, -1.0e+30], [0.0, 0.0, -1.0e+30, -1.0e+30], [0.0, 0.0, 0.0, -1.0e+30], [0.0, 0.0, 0.0, 0.0]]>
      : tensor<4x4xf32>
@@ -87,7 +87,7 @@ func.func @forward(%q: tensor<1x2x4x8xf32>, %k: tensor<1x4x2x8xbf16>, %v: tensor
 // CHECK: nn.attention %arg0, %arg1, %arg2, %{{.*}} mask = %[[M]] scale = 1.000000e+00 :
 
 module @padding {
-func.func @forward(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>, %m: tensor<2x4xi1>) -> tensor<2x3x4x8xf32> {
+func.func @forward(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<2x3x4x8xf32>, %m: tensor<2x4xi1>) -> tensor<2x3x4x8xf32> attributes {nn.program = #nn.program<run>} {
   %h = nn.constant dense<0xFF800000> : tensor<2x3x4x4xf32>
   %mb = nn.broadcast %m dims = [0, 3] : tensor<2x4xi1> -> tensor<2x3x4x4xi1>
   %s = nn.matmul %q, %k transpose_b : tensor<2x3x4x8xf32>, tensor<2x3x4x8xf32> -> tensor<2x3x4x4xf32>
@@ -107,7 +107,7 @@ func.func @forward(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<
 
 module @trained_mask {
 nn.variable @bias trainable : tensor<4x4xf32>
-func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> tensor<4x8xf32> {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<run>} {
   %m = nn.read @bias : tensor<4x4xf32>
   %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
   %t = nn.add %s, %m : tensor<4x4xf32>
@@ -125,7 +125,7 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
 // CHECK: nn.softmax
 
 module @shown_weights {
-func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>) {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>) attributes {nn.program = #nn.program<run>} {
   %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
   %w = nn.softmax %s : tensor<4x4xf32>
   %y = nn.matmul %w, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
@@ -141,7 +141,7 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
 // CHECK: nn.softmax
 
 module @dropout {
-func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %keep: tensor<4x4xf32>) -> tensor<4x8xf32> {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %keep: tensor<4x4xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<run>} {
   %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
   %w = nn.softmax %s : tensor<4x4xf32>
   %d = nn.mul %w, %keep {nn.training_only} : tensor<4x4xf32>
@@ -158,7 +158,7 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
 // CHECK: nn.softmax
 
 module @scaled_mask {
-func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %m: tensor<4x4xf32>) -> tensor<4x8xf32> {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %m: tensor<4x4xf32>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<run>} {
   %c = nn.constant dense<0.25> : tensor<4x4xf32>
   %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
   %t = nn.add %s, %m : tensor<4x4xf32>
@@ -179,7 +179,7 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
 
 module @two_masks {
 func.func @forward(%q: tensor<2x8xf32>, %k: tensor<2x8xf32>, %v: tensor<2x8xf32>, %m: tensor<2x2xf32>, %n: tensor<2x2xf32>)
-    -> (tensor<2x8xf32>, tensor<2x8xf32>) {
+    -> (tensor<2x8xf32>, tensor<2x8xf32>) attributes {nn.program = #nn.program<run>} {
   %s = nn.matmul %q, %k transpose_b : tensor<2x8xf32>, tensor<2x8xf32> -> tensor<2x2xf32>
   %t = nn.add %s, %m : tensor<2x2xf32>
   %u = nn.add %t, %n : tensor<2x2xf32>
@@ -204,7 +204,7 @@ func.func @forward(%q: tensor<2x8xf32>, %k: tensor<2x8xf32>, %v: tensor<2x8xf32>
 // CHECK: nn.softmax
 
 module @wider_softmax {
-func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) attributes {nn.program = #nn.program<run>} {
   %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
   %t = nn.cast %s : tensor<4x4xf32> -> tensor<4x4xf64>
   %w = nn.softmax %t : tensor<4x4xf64>
@@ -223,7 +223,7 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
 // CHECK: nn.attention_log_sum {{.*}} causal : (tensor<64x2x512x8xf32>
 
 module @large {
-func.func @forward(%q: tensor<64x2x512x8xf32>, %k: tensor<64x2x512x8xf32>, %v: tensor<64x2x512x8xf32>) -> tensor<64x2x512x8xf32> {
+func.func @forward(%q: tensor<64x2x512x8xf32>, %k: tensor<64x2x512x8xf32>, %v: tensor<64x2x512x8xf32>) -> tensor<64x2x512x8xf32> attributes {nn.program = #nn.program<run>} {
   %i = nn.index [1, 0] : tensor<512x512xi64>
   %j = nn.index [0, 1] : tensor<512x512xi64>
   %later = nn.compare gt %j, %i : tensor<512x512xi64> -> tensor<512x512xi1>
@@ -247,7 +247,7 @@ func.func @forward(%q: tensor<64x2x512x8xf32>, %k: tensor<64x2x512x8xf32>, %v: t
 // CHECK: nn.attention %arg0, %arg0, %arg0, %{{.*}} scale = 1.000000e+00 causal window = 2 :
 // CALLS: nn.attention %arg0, %arg0, %arg0, %{{.*}} mask = %{{.*}} scale = 1.000000e+00 :
 module @window {
-func.func @forward(%q: tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16> {
+func.func @forward(%q: tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16> attributes {nn.program = #nn.program<run>} {
   %d = nn.index [-1, 1] : tensor<8x8xi64>
   %zero = nn.constant dense<0> : tensor<8x8xi64>
   %low = nn.constant dense<-1> : tensor<8x8xi64>

@@ -8,18 +8,18 @@
 module @good {
   nn.variable @ashlar.seed : tensor<i64>
   nn.variable @w trainable : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     %0 = nn.constant dense<1.0> : tensor<f32>
     nn.write @w, %0 : tensor<f32>
     return
   }
-  func.func @train_step() -> tensor<f32> {
+  func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
     %0 = nn.read @w : tensor<f32>
     %1 = nn.gradient %0 of @w : tensor<f32>
     nn.write @w, %1 : tensor<f32>
     return %0 : tensor<f32>
   }
-  func.func @eval_step() -> tensor<f32> {
+  func.func @eval_step() -> tensor<f32> attributes {nn.program = #nn.program<eval_step>} {
     %0 = nn.read @w : tensor<f32>
     return %0 : tensor<f32>
   }
@@ -27,21 +27,21 @@ module @good {
 
 // -----
 
-// expected-error @+1 {{no function @init; run ashlar-init}}
+// expected-error @+1 {{no program of role init; run ashlar-init}}
 module @c1 {
-  func.func @forward() {
+  func.func @forward() attributes {nn.program = #nn.program<run>} {
     return
   }
 }
 
 // -----
 
-// expected-error @+1 {{functions are neither @train_step and @eval_step, nor @forward alone}}
+// expected-error @+1 {{programs are neither train_step and eval_step, nor run alone}}
 module @c2 {
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     return
   }
-  func.func @train_step() {
+  func.func @train_step() attributes {nn.program = #nn.program<train_step>} {
     return
   }
 }
@@ -50,18 +50,18 @@ module @c2 {
 
 module @c3_unused {
   nn.variable @w trainable : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     %0 = nn.constant dense<1.0> : tensor<f32>
     nn.write @w, %0 : tensor<f32>
     return
   }
-  func.func @train_step() {
+  func.func @train_step() attributes {nn.program = #nn.program<train_step>} {
     %0 = nn.read @w : tensor<f32>
     // expected-error @+1 {{of @w is not used; run ashlar-optimizer}}
     %1 = nn.gradient %0 of @w : tensor<f32>
     return
   }
-  func.func @eval_step() {
+  func.func @eval_step() attributes {nn.program = #nn.program<eval_step>} {
     return
   }
 }
@@ -70,12 +70,12 @@ module @c3_unused {
 
 module @c3_second {
   nn.variable @w trainable : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     %0 = nn.constant dense<1.0> : tensor<f32>
     nn.write @w, %0 : tensor<f32>
     return
   }
-  func.func @train_step() {
+  func.func @train_step() attributes {nn.program = #nn.program<train_step>} {
     %0 = nn.read @w : tensor<f32>
     // expected-note @+1 {{the first}}
     %1 = nn.gradient %0 of @w : tensor<f32>
@@ -84,7 +84,7 @@ module @c3_second {
     nn.write @w, %2 : tensor<f32>
     return
   }
-  func.func @eval_step() {
+  func.func @eval_step() attributes {nn.program = #nn.program<eval_step>} {
     return
   }
 }
@@ -93,14 +93,14 @@ module @c3_second {
 
 module @c3_elsewhere {
   nn.variable @w trainable : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     %0 = nn.constant dense<1.0> : tensor<f32>
     nn.write @w, %0 : tensor<f32>
     return
   }
-  func.func @forward() {
+  func.func @forward() attributes {nn.program = #nn.program<run>} {
     %0 = nn.read @w : tensor<f32>
-    // expected-error @+1 {{in @forward; gradients belong in @train_step}}
+    // expected-error @+1 {{in @forward; gradients belong in the program train_step}}
     %1 = nn.gradient %0 of @w : tensor<f32>
     return
   }
@@ -111,10 +111,10 @@ module @c3_elsewhere {
 module @c4 {
   // expected-error @+1 {{@w still has an init; run ashlar-init}}
   nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     return
   }
-  func.func @forward() {
+  func.func @forward() attributes {nn.program = #nn.program<run>} {
     return
   }
 }
@@ -124,10 +124,10 @@ module @c4 {
 module @c5 {
   // expected-error @+1 {{@w is not written by @init}}
   nn.variable @w trainable : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     return
   }
-  func.func @forward() {
+  func.func @forward() attributes {nn.program = #nn.program<run>} {
     return
   }
 }
@@ -136,7 +136,7 @@ module @c5 {
 
 module @c6_second_write {
   nn.variable @w trainable : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     %0 = nn.constant dense<1.0> : tensor<f32>
     // expected-note @+1 {{the first}}
     nn.write @w, %0 : tensor<f32>
@@ -144,7 +144,7 @@ module @c6_second_write {
     nn.write @w, %0 : tensor<f32>
     return
   }
-  func.func @forward() {
+  func.func @forward() attributes {nn.program = #nn.program<run>} {
     return
   }
 }
@@ -153,7 +153,7 @@ module @c6_second_write {
 
 module @c6_late_read {
   nn.variable @w trainable : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     %0 = nn.constant dense<1.0> : tensor<f32>
     // expected-note @+1 {{written here}}
     nn.write @w, %0 : tensor<f32>
@@ -161,7 +161,7 @@ module @c6_late_read {
     %1 = nn.read @w : tensor<f32>
     return
   }
-  func.func @forward() {
+  func.func @forward() attributes {nn.program = #nn.program<run>} {
     return
   }
 }
@@ -170,15 +170,40 @@ module @c6_late_read {
 
 module @c7 {
   nn.variable @w trainable : tensor<f32>
-  func.func @init() {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
     %0 = nn.constant dense<1.0> : tensor<f32>
     nn.write @w, %0 : tensor<f32>
     return
   }
-  func.func @forward() {
+  func.func @forward() attributes {nn.program = #nn.program<run>} {
     %0 = nn.read @w : tensor<f32>
     // expected-error @+1 {{in @forward, which may not write}}
     nn.write @w, %0 : tensor<f32>
+    return
+  }
+}
+
+// -----
+
+module @c8_no_role {
+  func.func @init() attributes {nn.program = #nn.program<init>} {
+    return
+  }
+  // expected-error @+1 {{@forward has no role; give it nn.program, as attributes {nn.program = #nn.program<train_step>}}}
+  func.func @forward() {
+    return
+  }
+}
+
+// -----
+
+module @c8_twice {
+  // expected-note @+1 {{the first}}
+  func.func @init() attributes {nn.program = #nn.program<init>} {
+    return
+  }
+  // expected-error @+1 {{@other is a second program of #nn.program<init>}}
+  func.func @other() attributes {nn.program = #nn.program<init>} {
     return
   }
 }

@@ -62,7 +62,7 @@ nn.variable @mean : tensor<4xf32>
 
 // NOTHING-LABEL: @train_step
 // NOTHING-NOT: nn.compare
-func.func @train_step(%x: tensor<4xf32>) -> tensor<f32> {
+func.func @train_step(%x: tensor<4xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %w = nn.read @w : tensor<4xf32>
   %mean = nn.read @mean : tensor<4xf32>
   %next = nn.add %mean, %x : tensor<4xf32>

@@ -14,7 +14,7 @@
 // CHECK: nn.gradient %[[DW]] of @w
 nn.variable @w trainable : tensor<4x8xf32>
 nn.variable @b trainable : tensor<8xf32>
-func.func @train_step(%x: tensor<6x4xbf16>) -> tensor<f32> {
+func.func @train_step(%x: tensor<6x4xbf16>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %read = nn.read @w : tensor<4x8xf32>
   %w = nn.cast %read : tensor<4x8xf32> -> tensor<4x8xbf16>
   %bias = nn.read @b : tensor<8xf32>
@@ -37,7 +37,7 @@ func.func @train_step(%x: tensor<6x4xbf16>) -> tensor<f32> {
 // CHECK: %[[SUM:.*]] = nn.add %[[B]], %[[T]] : tensor<4x4xf32>
 // CHECK: nn.gradient %[[SUM]] of @w
 nn.variable @w trainable : tensor<4x4xf32>
-func.func @train_step(%x: tensor<4x4xbf16>) -> tensor<f32> {
+func.func @train_step(%x: tensor<4x4xbf16>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %read = nn.read @w : tensor<4x4xf32>
   %w = nn.cast %read : tensor<4x4xf32> -> tensor<4x4xbf16>
   %t = nn.transpose %w [1, 0] : tensor<4x4xbf16> -> tensor<4x4xbf16>
@@ -59,7 +59,7 @@ func.func @train_step(%x: tensor<4x4xbf16>) -> tensor<f32> {
 // CHECK-DAG: nn.gradient %{{.*}} of @b
 nn.variable @a trainable : tensor<4x4xf32>
 nn.variable @b trainable : tensor<4x4xf32>
-func.func @train_step(%x: tensor<4x4xbf16>) -> tensor<f32> {
+func.func @train_step(%x: tensor<4x4xbf16>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
   %readA = nn.read @a : tensor<4x4xf32>
   %a = nn.cast %readA : tensor<4x4xf32> -> tensor<4x4xbf16>
   %readB = nn.read @b : tensor<4x4xf32>

@@ -15,7 +15,7 @@ namespace {
 
 const char *const kModel = R"(
   func.func @forward(%x: tensor<4x3xf32> {nn.name = "x"}, %classes: tensor<2x2xi64> {nn.name = "classes"})
-      -> (tensor<4xf32> {nn.name = "own_loss"}) {
+      -> (tensor<4xf32> {nn.name = "own_loss"}) attributes {nn.program = #nn.program<run>} {
     %logits = nn.exp %x {nn.outputs = ["logits"]} : tensor<4x3xf32>
     %logp = nn.log_softmax %logits {nn.outputs = ["log_probabilities"]} : tensor<4x3xf32>
     %labels = nn.reshape %classes : tensor<2x2xi64> -> tensor<4xi64>

@@ -24,7 +24,7 @@ OwningOpRef<ModuleOp> makeModel() {
     dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
     nn.variable @w trainable : tensor<4x16xf32>
     func.func @forward(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "x"})
-        -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>, nn.name = "y"}) {
+        -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>, nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
       %w = nn.read @w : tensor<4x16xf32>
       %y = nn.matmul %x, %w : tensor<8x4xf32>, tensor<4x16xf32> -> tensor<8x16xf32>
       %s = nn.reduce sum %y dims = [0] : tensor<8x16xf32> -> tensor<16xf32>

@@ -62,7 +62,7 @@ TEST_CASE("schedule: kernels that read what is gathered run beside the gathers",
                                                                      "/transformer_sequence_parallel.txtpb --target cuda --gpu-arch sm_90");
   const ashlar_rt_variant &variant = image->variants[0];
   const ashlar_rt_program *step = std::find_if(variant.programs, variant.programs + variant.num_programs,
-                                               [](const ashlar_rt_program &one) { return std::string(one.name) == ASHLAR_RT_TRAIN_STEP; });
+                                               [](const ashlar_rt_program &one) { return one.id.role == ASHLAR_RT_TRAIN_STEP; });
   REQUIRE(step != variant.programs + variant.num_programs);
   int guessed = countOverlaps(*step, /*guesses=*/true), declared = countOverlaps(*step, /*guesses=*/false);
   INFO(guessed << " pairs when kernels count as writing everything, " << declared << " as they say");

@@ -118,7 +118,7 @@ public:
       write(tensor);
       inputs.push_back({expected.at(tensor.name)});
     }
-    REQUIRE(executor->run(*executor->find(program.name)).ok());
+    REQUIRE(executor->run(executor->at(&program - variant.programs)).ok());
     auto results = interpreter.run(program.name, inputs);
     REQUIRE(succeeded(results));
     for (uint32_t i = 0; i < program.num_outputs; ++i) {
@@ -224,13 +224,12 @@ void checkReads(const std::string &target, bool trains, const std::string &varia
                                                   [&](const ashlar_rt_variant &one) { return one.name == variantName; });
   REQUIRE(variant != image->variants + image->num_variants);
   SideBySide both(*image, *variant, *module);
-  std::vector<std::string> names = {ASHLAR_RT_INIT, ASHLAR_RT_TRAIN_STEP, ASHLAR_RT_EVAL_STEP, ASHLAR_RT_FORWARD};
   int64_t nonzero = 0;
   for (int round = 0; round < 2; ++round) { // a program that runs again is replayed on cuda
-    for (const std::string &name : names) {
+    for (ashlar_rt_program_role role : {ASHLAR_RT_INIT, ASHLAR_RT_TRAIN_STEP, ASHLAR_RT_EVAL_STEP, ASHLAR_RT_RUN}) {
       for (uint32_t i = 0; i < variant->num_programs; ++i) {
-        if (variant->programs[i].name == name) {
-          INFO(name << " of round " << round);
+        if (variant->programs[i].id.role == role) {
+          INFO(variant->programs[i].name << " of round " << round);
           both.run(variant->programs[i]);
           nonzero = both.checkAll();
         }

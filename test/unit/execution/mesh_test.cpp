@@ -83,7 +83,7 @@ std::string runNegation(const std::string &text) {
 
 std::string negation(const std::string &mesh, const std::string &from, const std::string &to) {
   return "dist.mesh @mesh " + mesh + "\nfunc.func @forward(%x: tensor<8x6xf32> {nn.name = \"x\", dist.layout = #dist.layout<" + from +
-         ">}) -> (tensor<8x6xf32> {nn.name = \"y\", dist.layout = #dist.layout<" + to + R"(>}) {
+         ">}) -> (tensor<8x6xf32> {nn.name = \"y\", dist.layout = #dist.layout<" + to + R"(>}) attributes {nn.program = #nn.program<run>} {
     %0 = nn.neg %x : tensor<8x6xf32>
     return %0 : tensor<8x6xf32>
   })";

@@ -358,8 +358,22 @@ TEST_CASE("import refuses broken graphs", "[frontend]") {
              contains("output 1 \"z\" is not supported"));
   CHECK_THAT(importError(OnnxModel(17).input("x", {1}, TensorProto::STRING).node("Relu", {"x"}, {"y"}).output("y")),
              contains("input \"x\": element type STRING is not supported"));
-  OnnxModel reserved = OnnxModel(17).input("x", {1}).initializer("init", TensorProto::FLOAT, {1}, {1}).node("Add", {"x", "init"}, {"y"});
-  CHECK_THAT(importError(reserved.output("y")), contains("parameter \"init\" has a name that the compiler uses itself; rename it"));
+  OnnxModel reserved =
+      OnnxModel(17).input("x", {1}).initializer("ashlar.seed", TensorProto::FLOAT, {1}, {1}).node("Add", {"x", "ashlar.seed"}, {"y"});
+  CHECK_THAT(importError(reserved.output("y")), contains("parameter \"ashlar.seed\" has a name that the compiler uses itself; rename it"));
+}
+
+// A parameter keeps its name where a program usually has the same one.
+TEST_CASE("import: parameters may have the names of programs", "[frontend][programs]") {
+  OnnxModel model(17);
+  model.input("x", {1});
+  for (const char *name : {"forward", "forward.program", "init"}) {
+    model.initializer(name, TensorProto::FLOAT, {1}, {1});
+  }
+  model.node("Add", {"x", "forward"}, {"h"}).node("Mul", {"h", "forward.program"}, {"g"}).node("Sub", {"g", "init"}, {"y"}).output("y");
+  std::string text = print(*import(model));
+  CHECK_THAT(text, contains("nn.variable @forward ") && contains("nn.variable @forward.program ") && contains("nn.variable @init "));
+  CHECK_THAT(text, contains("func.func @forward.program1(") && contains("attributes {nn.program = #nn.program<run>}"));
 }
 
 // The example models import, with and without data.

@@ -11,6 +11,7 @@
 #include "compiler/frontend/tensor_data.h"
 #include "compiler/pipelines/pipelines.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/StringExtras.h"
@@ -244,7 +245,7 @@ enum class Gradient { None, Zero, Reaches };
 // What becomes of gradients of the results on the way to the main input.
 Gradient differentiate(const Sample &sample) {
   OwningOpRef<ModuleOp> module = importModel(sample.model, sample.options);
-  Block &body = module->lookupSymbol<func::FuncOp>(nn::kForward).getBody().front();
+  Block &body = nn::findProgram(*module, nn::ProgramRole::Run).getBody().front();
   Operation *terminator = body.getTerminator();
   OpBuilder builder(terminator);
   Value main = body.getArguments()[0];
@@ -323,7 +324,7 @@ bool splits(const Sample &sample, int64_t dim, int64_t size, int64_t rank) {
     return false;
   }
   bool communicates = false;
-  module->lookupSymbol<func::FuncOp>(nn::kForward).walk([&](Operation *op) { communicates |= isa<dist::CollectiveOpInterface>(op); });
+  nn::findProgram(*module, nn::ProgramRole::Run).walk([&](Operation *op) { communicates |= isa<dist::CollectiveOpInterface>(op); });
   return !communicates;
 }
 
@@ -336,7 +337,7 @@ std::string splitsOf(const std::vector<Sample> &samples) {
       continue;
     }
     OwningOpRef<ModuleOp> module = importModel(sample.model, sample.options);
-    auto function = module->lookupSymbol<func::FuncOp>(nn::kForward);
+    func::FuncOp function = nn::findProgram(*module, nn::ProgramRole::Run);
     SmallVector<int64_t> found;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       if (function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue() == sample.main) {

@@ -9,6 +9,7 @@
 #include "compiler/reference/equivalence.h"
 
 #include "dialects/dist/dist.h"
+#include "dialects/nn/programs.h"
 
 #include "mlir/AsmParser/AsmParser.h"
 
@@ -50,7 +51,7 @@ OnnxModel modelOf(const Node &node) {
 }
 
 void checkSplit(ModuleOp module, size_t batch) {
-  func::FuncOp function = module.lookupSymbol<func::FuncOp>(nn::kForward);
+  func::FuncOp function = nn::findProgram(module, nn::ProgramRole::Run);
   pipelines::attachMachine(module, pipelines::Variant{"default", {{"dp", kDevices}}, {}}, job::Job());
   std::string layout = "[";
   for (int64_t d = 0; d < cast<RankedTensorType>(function.getArgumentTypes()[0]).getRank(); ++d) {
@@ -59,7 +60,7 @@ void checkSplit(ModuleOp module, size_t batch) {
   function.setArgAttr(0, dist::kLayoutAttr, parseAttribute("#dist.layout<" + layout + "]>", &context()));
   OwningOpRef<ModuleOp> after = module.clone();
   REQUIRE(succeeded(partitionModule(*after)));
-  func::FuncOp local = after->lookupSymbol<func::FuncOp>(nn::kForward);
+  func::FuncOp local = nn::findProgram(*after, nn::ProgramRole::Run);
   CHECK(cast<RankedTensorType>(local.getArgumentTypes()[0]).getDimSize(batch) == 2);
   local.walk([](dist::CollectiveOpInterface op) { FAIL_CHECK(op->getName().getStringRef().str()); });
   reference::EquivalenceOptions options;
@@ -97,7 +98,7 @@ TEST_CASE("onnx ops by numbers of each sample keep a split batch", "[frontend]")
     INFO("node " << i << ": " << node.op);
     OwningOpRef<ModuleOp> forward = import(modelOf(node)), backward = forward->clone();
     checkSplit(*forward, node.batch);
-    func::FuncOp function = backward->lookupSymbol<func::FuncOp>(nn::kForward);
+    func::FuncOp function = nn::findProgram(*backward, nn::ProgramRole::Run);
     differentiate(function);
     function.removeResultAttr(0, nn::kNameAttr); // it is another result's
     checkSplit(*backward, node.batch);

@@ -40,7 +40,7 @@ constexpr const char *kLocal = R"(
   nn.variable @w3 trainable : tensor<5x6xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64> {dist.layout = #dist.layout<[{"tp"}, {}]>}
   nn.variable @w4 trainable : tensor<4x5xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64> {dist.layout = #dist.layout<[{}, {"tp"}]>}
   func.func @forward(%x: tensor<6x4xf64> {nn.name = "input", dist.layout = #dist.layout<[{"dp"}, {}]>})
-      -> (tensor<6x4xf64> {nn.name = "logits"}) {
+      -> (tensor<6x4xf64> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
     %w1 = nn.read @w1 : tensor<8x4xf64>
     %b1 = nn.read @b1 : tensor<8xf64>
     %w2 = nn.read @w2 : tensor<6x8xf64>
@@ -76,7 +76,7 @@ constexpr const char *kWhole = R"(
   nn.variable @b2 trainable : tensor<6xf64> = #nn.normal<0.0 : f64, 0.5 : f64>
   nn.variable @w3 trainable : tensor<10x6xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
   nn.variable @w4 trainable : tensor<4x10xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
-  func.func @forward(%x: tensor<12x4xf64> {nn.name = "input"}) -> (tensor<12x4xf64> {nn.name = "logits"}) {
+  func.func @forward(%x: tensor<12x4xf64> {nn.name = "input"}) -> (tensor<12x4xf64> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
     %w1 = nn.read @w1 : tensor<16x4xf64>
     %b1 = nn.read @b1 : tensor<16xf64>
     %w2 = nn.read @w2 : tensor<6x16xf64>
@@ -191,7 +191,7 @@ constexpr const char *kParts = R"(
   dist.mesh @mesh <["dp" = 2, "tp" = 3]>
   func.func @forward(%x: tensor<4x2xf64> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>},
                      %y: tensor<2x3xf64> {dist.layout = #dist.layout<[{"tp"}, {}]>}, %s: tensor<4x3xf64> {dist.layout = #dist.layout<[{"dp"}, {}]>},
-                     %w: tensor<3x5xf64>) -> (tensor<4x15xf64>, tensor<4x4xf64>, tensor<12xf64>, tensor<f64>) {
+                     %w: tensor<3x5xf64>) -> (tensor<4x15xf64>, tensor<4x4xf64>, tensor<12xf64>, tensor<f64>) attributes {nn.program = #nn.program<run>} {
     %p = nn.matmul %x, %y : tensor<4x2xf64>, tensor<2x3xf64> -> tensor<4x3xf64>
     %r = nn.reduce sum %x dims = [1] : tensor<4x2xf64> -> tensor<4xf64>
     %q = nn.broadcast %r dims = [0] : tensor<4xf64> -> tensor<4x3xf64>

@@ -55,7 +55,7 @@ constexpr const char *kTrainStep = R"(
   nn.variable @w1 trainable : tensor<16x8xf64>
   nn.variable @b1 trainable : tensor<16xf64>
   nn.variable @w2 trainable : tensor<4x16xf64>
-  func.func @train_step(%x: tensor<24x8xf64>, %labels: tensor<24xi32>) -> tensor<f64> {
+  func.func @train_step(%x: tensor<24x8xf64>, %labels: tensor<24xi32>) -> tensor<f64> attributes {nn.program = #nn.program<train_step>} {
     %w1 = nn.read @w1 : tensor<16x8xf64>
     %b1 = nn.read @b1 : tensor<16xf64>
     %w2 = nn.read @w2 : tensor<4x16xf64>

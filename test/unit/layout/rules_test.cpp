@@ -30,7 +30,7 @@ constexpr const char *kModel = R"(
   nn.variable @w1 trainable : tensor<8x12xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
   nn.variable @b1 trainable : tensor<8xf64> = #nn.fill<0.1 : f64>
   nn.variable @w2 trainable : tensor<16x8xf64> = #nn.normal<0.0 : f64, 0.5 : f64>
-  func.func @forward(%x: tensor<24x12xf64> {nn.name = "input"}) -> (tensor<24x16xf64> {nn.name = "logits"}) {
+  func.func @forward(%x: tensor<24x12xf64> {nn.name = "input"}) -> (tensor<24x16xf64> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
     %w1 = nn.read @w1 : tensor<8x12xf64>
     %b1 = nn.read @b1 : tensor<8xf64>
     %w2 = nn.read @w2 : tensor<16x8xf64>

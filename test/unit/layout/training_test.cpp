@@ -34,7 +34,7 @@ constexpr const char *kModel = R"(
   nn.variable @w2 trainable : tensor<4x8xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
   nn.variable @ashlar.seed internal : tensor<i64>
   nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>
-  func.func @forward(%x: tensor<24x4xf64> {nn.name = "input"}) -> (tensor<24x4xf64> {nn.name = "logits"}) {
+  func.func @forward(%x: tensor<24x4xf64> {nn.name = "input"}) -> (tensor<24x4xf64> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
     %w1 = nn.read @w1 : tensor<8x4xf64>
     %b1 = nn.read @b1 : tensor<8xf64>
     %s = nn.read @shared : tensor<8x8xf64>

@@ -52,7 +52,8 @@ public:
     }
     return llvm::formatv(
         "func.func @forward(%x: tensor<12x4xf32>, %w: tensor<4x10xf32>, %rows: tensor<12xf32>, %columns: tensor<10xf32>) -> "
-        "(tensor<4x10xf32>, tensor<12x4xf32>, tensor<12xf32>) {\n{0}  return {1}, {2}, {3} : tensor<4x10xf32>, tensor<12x4xf32>, "
+        "(tensor<4x10xf32>, tensor<12x4xf32>, tensor<12xf32>) attributes {{nn.program = #nn.program<run>} {\n{0}  return {1}, {2}, {3} : "
+        "tensor<4x10xf32>, tensor<12x4xf32>, "
         "tensor<12xf32>\n}\n",
         text, dw, dx, most);
   }

@@ -111,7 +111,7 @@ TEST_CASE("estimate: times and bytes of a small program", "[plan][estimate]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
     nn.variable @w trainable : tensor<4x16xf32>
-    func.func @forward(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) {
+    func.func @forward(%x: tensor<8x4xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<16xf32> {dist.layout = #dist.layout<[{}]>}) attributes {nn.program = #nn.program<run>} {
       %w = nn.read @w : tensor<4x16xf32>
       %y = nn.matmul %x, %w : tensor<8x4xf32>, tensor<4x16xf32> -> tensor<8x16xf32>
       %s = nn.reduce sum %y dims = [0] : tensor<8x16xf32> -> tensor<16xf32>
@@ -151,7 +151,7 @@ TEST_CASE("estimate: what computing hides of collectives", "[plan][estimate]") {
                                          beside + R"(>}
       func.func @forward(%x: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %a: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>},
                          %b: tensor<4x16xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>})
-          -> (tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}, tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}) {
+          -> (tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}, tensor<16x16xf32> {dist.layout = #dist.layout<[{}, {}]>}) attributes {nn.program = #nn.program<run>} {
         %0 = nn.matmul %x, %a transpose_a : tensor<4x16xf32>, tensor<4x16xf32> -> tensor<16x16xf32>
         %1 = nn.matmul %x, %b transpose_a : tensor<4x16xf32>, tensor<4x16xf32> -> tensor<16x16xf32>
         return %0, %1 : tensor<16x16xf32>, tensor<16x16xf32>
@@ -196,7 +196,7 @@ TEST_CASE("estimate: what computing hides of collectives", "[plan][estimate]") {
 TEST_CASE("estimate: a value lies in memory up to the last of those that read it", "[plan][estimate]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     dist.mesh @mesh <["dp" = 1]>
-    func.func @forward(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
+    func.func @forward(%x: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) attributes {nn.program = #nn.program<run>} {
       %a = nn.matmul %x, %x : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
       %n = nn.neg %a : tensor<16x16xf32>
       %b = nn.matmul %a, %x : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
@@ -217,7 +217,7 @@ TEST_CASE("estimate: classes of products are those of local shapes", "[plan][est
   auto estimateWith = [](int64_t devices, const std::string &more) {
     OwningOpRef<ModuleOp> module = parse("dist.mesh @mesh <[\"dp\" = " + std::to_string(devices) + "]>" + R"(
       func.func @forward(%x: tensor<32x64xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}, %w: tensor<64x64xf32> {dist.layout = #dist.layout<[{}, {}]>})
-          -> (tensor<32x64xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) {
+          -> (tensor<32x64xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) attributes {nn.program = #nn.program<run>} {
         %0 = nn.matmul %x, %w : tensor<32x64xf32>, tensor<64x64xf32> -> tensor<32x64xf32>
         %1 = nn.relu %0 : tensor<32x64xf32>
         return %1 : tensor<32x64xf32>
@@ -244,8 +244,8 @@ TEST_CASE("estimate: classes of products are those of local shapes", "[plan][est
 // Products of bf16 and f16 have a rate of their own; a time that no number holds is the largest.
 TEST_CASE("estimate: narrow products, and a device that is too slow", "[plan][estimate]") {
   auto estimateWith = [](const std::string &size, const char *rates) {
-    std::string x = "tensor<" + size + "x" + size + "xbf16>",
-                text = "dist.mesh @mesh <[\"dp\" = 1]>\nfunc.func @forward(%0: " + x + ") -> " + x + " {\n";
+    std::string x = "tensor<" + size + "x" + size + "xbf16>", text = "dist.mesh @mesh <[\"dp\" = 1]>\nfunc.func @forward(%0: " + x +
+                                                                     ") -> " + x + " attributes {nn.program = #nn.program<run>} {\n";
     int last = 0;
     for (; last < 1100; ++last) { // more than the longest times that can be added
       text += "%" + std::to_string(last + 1) + " = nn.matmul %" + std::to_string(last) + ", %0 : " + x + ", " + x + " -> " + x + "\n";

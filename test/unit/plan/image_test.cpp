@@ -8,6 +8,7 @@
 #include "compiler/target/host_code.h"
 #include "compiler/target/image_emitter.h"
 #include "dialects/exec/exec.h"
+#include "dialects/nn/programs.h"
 #include "passes/lower/calls/library_product.h"
 #include "runtime/abi/ashlar_rt.h"
 #include "test/unit/plan/loaded_image.h"
@@ -35,7 +36,7 @@ const char *const kModule = R"(
     exec.tensor @v state <arena, 192, memref<i64>> global [] splits [] {persistent, state_of = "w"}
     exec.tensor @b input <arena, 256, memref<4xi1>> global [8] splits [array<i64: 0>] {outside_name = "mask"}
     exec.tensor @y output <arena, 320, memref<4xf64>> global [4] splits [array<i64>]
-    exec.program @train_step inputs [@b] outputs [@y] attributes {predicted_ns = 5000000000 : i64} {
+    exec.program @train_step inputs [@b] outputs [@y] attributes {nn.program = #nn.program<train_step>, predicted_ns = 5000000000 : i64} {
       exec.kernel @fill [#exec.buffer<arena, 320, memref<4xf64>>] reads [] writes [0] extent 4 grain 2 loc("layer1/Fill")
       exec.gemm [#exec.buffer<arena, 128, memref<4x4xf32>>, #exec.buffer<constant, 64, memref<4x4xf32>>,
                  #exec.buffer<arena, 512, memref<4xf32>>, #exec.buffer<arena, 640, memref<4x4xf32>>]
@@ -46,7 +47,7 @@ const char *const kModule = R"(
       exec.collective permute <arena, 512, memref<4xi32>> to <arena, 640, memref<4xi32>> over [0] reduction sum
                       split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">] pairs [1, 0, 0, 1]
     }
-    exec.program @eval_step inputs [] outputs [] {
+    exec.program @eval_step inputs [] outputs [] attributes {nn.program = #nn.program<eval_step>} {
     }
   }
   func.func @fill(%out: memref<4xf64>, %begin: index, %end: index) attributes {exec.extent = 4 : i64, exec.grain = 2 : i64} {
@@ -184,6 +185,7 @@ TEST_CASE("image: instructions", "[plan][image]") {
   REQUIRE(variant.num_programs == 2);
   const ashlar_rt_program &program = variant.programs[0];
   CHECK((std::string(program.name) == "train_step" && std::string(variant.programs[1].name) == "eval_step"));
+  CHECK((program.id.role == ASHLAR_RT_TRAIN_STEP && variant.programs[1].id.role == ASHLAR_RT_EVAL_STEP));
   CHECK((program.num_inputs == 1 && program.inputs[0] == 2 && program.num_outputs == 1 && program.outputs[0] == 3));
   CHECK((variant.programs[1].num_instrs == 0 && variant.programs[1].num_inputs == 0));
   CHECK((program.predicted_ns == 5000000000 && variant.programs[1].predicted_ns == 0)); // one that nobody predicted
@@ -231,7 +233,7 @@ TEST_CASE("image: the descriptor of a product that sums an operand", "[plan][ima
   OwningOpRef<ModuleOp> module = ashlar::test::parse(R"(
     exec.variant @default arena 4096 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 64 : i64,
                                                  devices_per_process = 1 : i64, lower_bound_bytes = 4000 : i64} {
-      exec.program @train_step inputs [] outputs [] {
+      exec.program @train_step inputs [] outputs [] attributes {nn.program = #nn.program<train_step>} {
         exec.gemm [#exec.buffer<arena, 128, memref<5x3xf32>>, #exec.buffer<arena, 256, memref<5x4xf32>>,
                    #exec.buffer<arena, 384, memref<3x4xf32>>, #exec.buffer<arena, 512, memref<4xf32>>]
                   batch 1 m 3 n 4 k 5 transpose_a epilogue none sum_of rhs tf32
@@ -249,7 +251,7 @@ TEST_CASE("image: the descriptor of a product of bf16 or f16", "[plan][image]") 
   OwningOpRef<ModuleOp> module = ashlar::test::parse(R"(
     exec.variant @default arena 4096 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 64 : i64,
                                                  devices_per_process = 1 : i64, lower_bound_bytes = 4000 : i64} {
-      exec.program @train_step inputs [] outputs [] {
+      exec.program @train_step inputs [] outputs [] attributes {nn.program = #nn.program<train_step>} {
         exec.gemm [#exec.buffer<arena, 128, memref<3x5xbf16>>, #exec.buffer<arena, 256, memref<5x4xbf16>>,
                    #exec.buffer<arena, 384, memref<4xf32>>, #exec.buffer<arena, 512, memref<3x4xf32>>]
                   batch 1 m 3 n 4 k 5 bias epilogue none
@@ -270,7 +272,7 @@ TEST_CASE("image: the descriptor of a product with an auxiliary tensor", "[plan]
   OwningOpRef<ModuleOp> module = ashlar::test::parse(R"(
     exec.variant @default arena 4096 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 64 : i64,
                                                  devices_per_process = 1 : i64, lower_bound_bytes = 4000 : i64} {
-      exec.program @train_step inputs [] outputs [] {
+      exec.program @train_step inputs [] outputs [] attributes {nn.program = #nn.program<train_step>} {
         exec.gemm [#exec.buffer<arena, 128, memref<3x5xf32>>, #exec.buffer<arena, 256, memref<5x24xf32>>,
                    #exec.buffer<arena, 1024, memref<3x24xf32>>, #exec.buffer<arena, 2048, memref<3x16xi8>>]
                   batch 1 m 3 n 24 k 5 epilogue relu auxiliary written
@@ -326,6 +328,15 @@ TEST_CASE("image: a call of a missing kernel is an error", "[plan][image]") {
   code->getFunction("fill")->setName("other");
   std::string error = llvm::toString(target::emitImage(*module, makeInfo(), {}, *code));
   CHECK_THAT(error, Contains("kernel fill is called by a program but was not generated"));
+}
+
+TEST_CASE("image: a program without a role is an error", "[plan][image]") {
+  OwningOpRef<ModuleOp> module = parseTables();
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> code = cpu::translateKernels(*module, llvmContext);
+  module->walk([](exec::ProgramOp program) { program->removeAttr(nn::kProgramAttr); });
+  std::string error = llvm::toString(target::emitImage(*module, makeInfo(), {}, *code));
+  CHECK_THAT(error, Contains("has no role; give it nn.program, as #nn.program<train_step>"));
 }
 
 TEST_CASE("image: kernels of a device are entries of its code", "[plan][image]") {

@@ -30,7 +30,7 @@ public:
     }
     text += "func.func @train_step(%in: tensor<8x8xf32> {nn.name = \"in\"}) -> (tensor<8x8xf32> {nn.name = \"out0\"}, tensor<8x8xf32> "
             "{nn.name = "
-            "\"out1\"}) {\n";
+            "\"out1\"}) attributes {nn.program = #nn.program<train_step>} {\n";
     values = {"%in"};
     for (int i = 0; i < ops; ++i) {
       writeOp();

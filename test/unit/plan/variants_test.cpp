@@ -27,12 +27,12 @@ const char *const kTraining = "loss { softmax_cross_entropy { logits: \"y\" labe
 OwningOpRef<ModuleOp> lowered(const std::string &variant, const std::string &constant, const std::string &op) {
   OwningOpRef<ModuleOp> module = test::parse(R"(
     nn.variable @w : tensor<2xf32>
-    func.func @init() {
+    func.func @init() attributes {nn.program = #nn.program<init>} {
       %c = nn.constant dense<)" + constant + R"(> : tensor<2xf32>
       nn.write @w, %c : tensor<2xf32>
       return
     }
-    func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<2xf32> {nn.name = "y"}) {
+    func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<2xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
       %y = exec.fusion loop(%x) : (tensor<2xf32>) -> tensor<2xf32> {
       ^bb0(%a: tensor<2xf32>):
         %r = nn.)" + op + R"( %a : tensor<2xf32>

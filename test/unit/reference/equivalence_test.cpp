@@ -242,7 +242,7 @@ TEST_CASE("comparison sees layouts, states and differences", "[reference][equiva
   // y = 2 x + w; w += 1. The second is the first on two devices with x split and w whole.
   OwningOpRef<ModuleOp> before = parse(R"(
     nn.variable @w : tensor<4xf32>
-    func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> {
+    func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> attributes {nn.program = #nn.program<run>} {
       %one = nn.constant dense<1.0> : tensor<4xf32>
       %w = nn.read @w : tensor<4xf32>
       %0 = nn.add %x, %x : tensor<4xf32>
@@ -256,7 +256,7 @@ TEST_CASE("comparison sees layouts, states and differences", "[reference][equiva
     dist.mesh @mesh <["dp" = 2]>
     nn.variable @w : tensor<4xf32> {dist.layout = #dist.layout<[{}]>, dist.global_type = tensor<4xf32>}
     func.func @forward(%x: tensor<2xf32> {dist.layout = #dist.layout<[{"dp"}]>, dist.global_type = tensor<4xf32>})
-        -> (tensor<2xf32> {dist.layout = #dist.layout<[{"dp"}]>, dist.global_type = tensor<4xf32>}) {
+        -> (tensor<2xf32> {dist.layout = #dist.layout<[{"dp"}]>, dist.global_type = tensor<4xf32>}) attributes {nn.program = #nn.program<run>} {
       %step = nn.constant dense<)" +
                  step + R"(> : tensor<4xf32>
       %w = nn.read @w : tensor<4xf32>
@@ -295,9 +295,10 @@ namespace {
 
 // Returns a random program on 4x6 tensors, with many chances for folding: neutral elements, shape ops there and back, common expressions.
 std::string randomProgram(std::mt19937_64 &generator) {
-  std::string text = "func.func @forward(%v0: tensor<4x6xf64>, %v1: tensor<4x6xf64>) -> tensor<4x6xf64> {\n"
-                     "  %zero = nn.constant dense<0.0> : tensor<4x6xf64>\n  %one = nn.constant dense<1.0> : tensor<4x6xf64>\n"
-                     "  %half = nn.constant dense<0.5> : tensor<6xf64>\n";
+  std::string text =
+      "func.func @forward(%v0: tensor<4x6xf64>, %v1: tensor<4x6xf64>) -> tensor<4x6xf64> attributes {nn.program = #nn.program<run>} {\n"
+      "  %zero = nn.constant dense<0.0> : tensor<4x6xf64>\n  %one = nn.constant dense<1.0> : tensor<4x6xf64>\n"
+      "  %half = nn.constant dense<0.5> : tensor<6xf64>\n";
   int64_t count = 2;
   auto pick = [&] { return "%v" + std::to_string(generator() % count); };
   for (int64_t step = 0; step < 30; ++step) {

@@ -23,9 +23,10 @@ std::vector<Tensor> gradientsOf(const std::string &op, const std::string &result
                                 const std::string &type = "tensor<3xf64>") {
   OwningOpRef<ModuleOp> module =
       parse("nn.variable @a trainable : " + type + " = dense<" + a + "> : " + type + "\n nn.variable @b trainable : " + type + " = dense<" +
-            b + "> : " + type + "\n func.func @train_step() -> tensor<f64> { %a = nn.read @a : " + type + "\n %b = nn.read @b : " + type +
-            "\n %0 = " + op + "\n %r = nn.reduce sum %0 dims = [" + (resultType == "tensor<f64>" ? "" : "0") + "] : " + resultType +
-            " -> tensor<f64>\n return %r : tensor<f64> }");
+            b + "> : " + type +
+            "\n func.func @train_step() -> tensor<f64> attributes {nn.program = #nn.program<train_step>} { %a = nn.read @a : " + type +
+            "\n %b = nn.read @b : " + type + "\n %0 = " + op + "\n %r = nn.reduce sum %0 dims = [" +
+            (resultType == "tensor<f64>" ? "" : "0") + "] : " + resultType + " -> tensor<f64>\n return %r : tensor<f64> }");
   {
     // Ops of one operand leave @b untrained; the warning about it is of no interest here.
     ScopedDiagnosticHandler handler(

@@ -56,7 +56,7 @@ constexpr const char *kModel = R"(
 nn.variable @w1 trainable : tensor<16x4xf32> = #nn.uniform<-1.0 : f64, 1.0 : f64>
 nn.variable @b1 trainable : tensor<16xf32> = #nn.uniform<-1.0 : f64, 1.0 : f64>
 nn.variable @w2 trainable : tensor<16x3xf32> = #nn.uniform<-1.0 : f64, 1.0 : f64>
-func.func @forward(%x: tensor<6x4xf32> {nn.name = "input"}) -> (tensor<6x3xf32> {nn.name = "logits"}) {
+func.func @forward(%x: tensor<6x4xf32> {nn.name = "input"}) -> (tensor<6x3xf32> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
   %w1 = nn.read @w1 : tensor<16x4xf32>
   %b1 = nn.read @b1 : tensor<16xf32>
   %0 = nn.matmul %x, %w1 transpose_b : tensor<6x4xf32>, tensor<16x4xf32> -> tensor<6x16xf32>

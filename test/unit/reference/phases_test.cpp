@@ -21,7 +21,7 @@ TEST_CASE("phases: results, gradients, and what becomes of them", "[phases]") {
     nn.variable @w trainable : tensor<f32>
     nn.variable @v : tensor<f32>
     nn.variable @scale : tensor<f32>
-    func.func @train_step(%x: tensor<f32>) -> tensor<f32> {
+    func.func @train_step(%x: tensor<f32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
       %w = nn.read @w : tensor<f32> loc("forward")
       %two = nn.constant dense<2.0> : tensor<f32> loc("forward")
       %y = nn.mul %w, %two : tensor<f32> loc("forward")
@@ -50,12 +50,12 @@ TEST_CASE("phases: results, gradients, and what becomes of them", "[phases]") {
 TEST_CASE("phases: without gradients what is written beside the results is the update", "[phases]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     nn.variable @w : tensor<f32>
-    func.func @init() {
+    func.func @init() attributes {nn.program = #nn.program<init>} {
       %one = nn.constant dense<1.0> : tensor<f32>
       nn.write @w, %one : tensor<f32>
       return
     }
-    func.func @forward() -> tensor<f32> {
+    func.func @forward() -> tensor<f32> attributes {nn.program = #nn.program<run>} {
       %w = nn.read @w : tensor<f32>
       return %w : tensor<f32>
     }

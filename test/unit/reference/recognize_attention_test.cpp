@@ -135,7 +135,7 @@ std::vector<std::string> scoreForms() {
 
 std::string programText(const std::string &scores, const std::string &mask) {
   return "func.func @forward(%q: tensor<2x3x4x6xf64>, %k: tensor<2x3x5x6xf64>, %v: tensor<2x3x5x2xf64>, %f: tensor<3x5xf64>, "
-         "%bools: tensor<2x5xi1>) -> tensor<2x3x4x2xf64> {\n%zero = nn.constant dense<0.0> : " +
+         "%bools: tensor<2x5xi1>) -> tensor<2x3x4x2xf64> attributes {nn.program = #nn.program<run>} {\n%zero = nn.constant dense<0.0> : " +
          kScores + "\n" + scores + mask + "%w = nn.softmax %t : " + kScores + "\n%y = nn.matmul %w, %v : " + kScores +
          ", tensor<2x3x5x2xf64> -> tensor<2x3x4x2xf64>\nreturn %y : tensor<2x3x4x2xf64>\n}";
 }
@@ -156,7 +156,7 @@ TEST_CASE("recognize attention: heads that share keys", "[reference][attention]"
     const std::string groups = "tensor<2x3x8x5xf64>", scores = "tensor<2x6x4x5xf64>";
     std::string text =
         "func.func @forward(%q: tensor<2x3x8x6xf64>, %k: tensor<2x3x5x6xf64>, %v: tensor<2x3x5x2xf64>, %m: tensor<5xf64>) "
-        "-> tensor<2x3x8x2xf64> {\n%c = nn.constant dense<0.5> : " +
+        "-> tensor<2x3x8x2xf64> attributes {nn.program = #nn.program<run>} {\n%c = nn.constant dense<0.5> : " +
         groups + "\n%p = nn.matmul %q, %k transpose_b : tensor<2x3x8x6xf64>, tensor<2x3x5x6xf64> -> " + groups +
         "\n%s = nn.mul %p, %c : " + groups + "\n%h = nn.reshape %s : " + groups + " -> " + scores +
         (isMasked ? "\n%b = nn.broadcast %m dims = [3] : tensor<5xf64> -> " + scores + "\n%t = nn.add %h, %b : " + scores : "") +

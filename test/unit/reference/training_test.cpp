@@ -30,7 +30,7 @@ nn.variable @w2 trainable : tensor<5x3xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
 nn.variable @fixed : tensor<6x3xf64> = #nn.uniform<-1.0 : f64, 1.0 : f64>
 nn.variable @ashlar.seed internal : tensor<i64>
 nn.variable @ashlar.step internal : tensor<i64> = dense<0> : tensor<i64>
-func.func @forward(%x: tensor<6x4xf64> {nn.name = "input"}) -> (tensor<6x3xf64> {nn.name = "logits"}) {
+func.func @forward(%x: tensor<6x4xf64> {nn.name = "input"}) -> (tensor<6x3xf64> {nn.name = "logits"}) attributes {nn.program = #nn.program<run>} {
   %w1 = nn.read @w1 : tensor<5x4xf64>
   %b1 = nn.read @b1 : tensor<5xf64>
   %0 = nn.matmul %x, %w1 transpose_b : tensor<6x4xf64>, tensor<5x4xf64> -> tensor<6x5xf64>

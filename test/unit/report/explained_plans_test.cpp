@@ -4,7 +4,7 @@
 // the program that give this reason, kind by kind and axis by axis, in order. Collectives that became one have several reasons.
 
 #include "compiler/report/layout_report.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "test/unit/layout/partitioned.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
@@ -51,14 +51,14 @@ std::map<Texts, std::pair<Texts, Texts>> collectPlans(const report::LayoutReport
   return plans;
 }
 
-// Gives each op a name of its own, so that reasons can be told apart, and the program the name that reports look for.
+// Gives each op a name of its own, so that reasons can be told apart, and the program the role that reports ask for.
 void nameOps(ModuleOp module) {
   int64_t number = 0;
   auto function = module.lookupSymbol<func::FuncOp>("f");
   for (Operation &op : function.front()) {
     op.setLoc(NameLoc::get(StringAttr::get(module.getContext(), "op" + std::to_string(number++))));
   }
-  function.setName("forward");
+  nn::setProgram(function, nn::ProgramRole::Run);
 }
 
 } // namespace

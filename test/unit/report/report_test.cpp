@@ -29,7 +29,7 @@ constexpr const char *kProgram = R"mlir(
   nn.variable @w.momentum state_of @w : tensor<16x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
   nn.variable @ashlar.step internal : tensor<i64>
   func.func @train_step(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "x"})
-      -> (tensor<f32> {dist.layout = #dist.layout<[]>, nn.name = "loss"}) {
+      -> (tensor<f32> {dist.layout = #dist.layout<[]>, nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {
     %w = nn.read @w : tensor<16x8xf32>
     %y = nn.matmul %x, %w transpose_b : tensor<8x8xf32>, tensor<16x8xf32> -> tensor<8x16xf32> loc("fc")
     %s = nn.reduce sum %y dims = [0, 1] : tensor<8x16xf32> -> tensor<f32> loc("sum")
@@ -39,7 +39,7 @@ constexpr const char *kProgram = R"mlir(
     nn.write @w, %n : tensor<16x8xf32>
     return %s : tensor<f32>
   }
-  func.func @eval_step(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<8xf32> {dist.layout = #dist.layout<[{}]>}) {
+  func.func @eval_step(%x: tensor<8x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>}) -> (tensor<8xf32> {dist.layout = #dist.layout<[{}]>}) attributes {nn.program = #nn.program<eval_step>} {
     %s = nn.reduce sum %x dims = [0] : tensor<8x8xf32> -> tensor<8xf32>
     return %s : tensor<8xf32>
   }
@@ -128,7 +128,7 @@ TEST_CASE("report: the text has times only where links have costs", "[report]") 
 TEST_CASE("report: one device has parameters and sends nothing", "[report]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     nn.variable @w trainable : tensor<2xf32>
-    func.func @forward(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }
+    func.func @forward(%x: tensor<2xf32>) -> tensor<2xf32> attributes {nn.program = #nn.program<run>} { return %x : tensor<2xf32> }
   )");
   report::LayoutReport report = report::makeLayoutReport(*module, "net");
   CHECK((report.mesh.empty() && report.mains[0].count == 0));

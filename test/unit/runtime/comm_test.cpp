@@ -29,7 +29,7 @@ struct SumVariant {
     buffers[0] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, 0, bytes};
     buffers[1] = {ASHLAR_RT_ARENA, ASHLAR_RT_F32, (bytes + 63) / 64 * 64, bytes};
     instr = {ASHLAR_RT_COLLECTIVE, "sum", 2, buffers, accesses, &desc};
-    program = {"sum", 1, &instr, 0, nullptr, 0, nullptr};
+    program = {"sum", {}, 1, &instr, 0, nullptr, 0, nullptr};
     variant = {"default", 1, &axis, perProcess, 2 * (bytes + 64), 0, 0, nullptr, 1, &program, nullptr};
   }
 

@@ -33,7 +33,7 @@ struct ToyConvolution {
                               {none, none, pixels}};
   ashlar_rt_instr copy = {ASHLAR_RT_COPY, "copy", 2, copied, copyAccesses, nullptr, 0};
   ashlar_rt_instr conv = {ASHLAR_RT_CONV, "conv", 3, convolved, accesses, &desc, 0};
-  ashlar_rt_program programs[2] = {{"init", 1, &copy}, {"forward", 1, &conv}};
+  ashlar_rt_program programs[2] = {{"init", {ASHLAR_RT_INIT}, 1, &copy}, {"forward", {ASHLAR_RT_RUN}, 1, &conv}};
   int64_t xShape[2] = {kPixels, kIn}, wShape[2] = {kOut, kIn}, yShape[2] = {kPixels, kOut};
   ashlar_rt_dim_split splits[2] = {};
   ashlar_rt_tensor tensors[3] = {{"x", ASHLAR_RT_INPUT, 2, xShape, xShape, splits, x},
@@ -63,7 +63,7 @@ struct ToyConvolution {
 
 // Runs forward and checks y of each device, whose x is its number plus 1 everywhere, against weights[device].
 void checkForward(CpuExecutor &executor, const std::vector<float> (&weights)[2]) {
-  REQUIRE(executor.run(*executor.find("forward")).ok());
+  REQUIRE(executor.run(*executor.find(ASHLAR_RT_RUN)).ok());
   for (int device = 0; device < 2; ++device) {
     std::vector<float> y(kPixels * kOut);
     REQUIRE(executor.read(*executor.tensor("y"), device, y.data()).ok());
@@ -92,14 +92,14 @@ TEST_CASE("fixed weights: runs follow what init and others set a variable to", "
     set("x", device, std::vector<float>(kPixels * kIn, static_cast<float>(device + 1)));
   }
   const std::vector<float> initial(kInitial, kInitial + kOut * kIn), other = {7, 0, -2, 1, 0, 4}, third = {3, 3, 8, -1, 9, 2};
-  REQUIRE(executor.run(*executor.find("init")).ok());
+  REQUIRE(executor.run(*executor.find(ASHLAR_RT_INIT)).ok());
   checkForward(executor, {initial, initial});
   checkForward(executor, {initial, initial});
   set("w", 1, other);
   checkForward(executor, {initial, other});
   set("w", 0, third);
   checkForward(executor, {third, other});
-  REQUIRE(executor.run(*executor.find("init")).ok());
+  REQUIRE(executor.run(*executor.find(ASHLAR_RT_INIT)).ok());
   checkForward(executor, {initial, initial});
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("fixed weights: calls that read them in one order share it", "[runtime
     forward[i + 1].desc = products[i];
   }
   const auto heldBy = [&](uint32_t count) {
-    ashlar_rt_program programs[2] = {toy.programs[0], {"forward", count, forward}};
+    ashlar_rt_program programs[2] = {toy.programs[0], {"forward", {ASHLAR_RT_RUN}, count, forward}};
     toy.variant.programs = programs;
     std::vector<std::unique_ptr<Communicator>> communicators;
     REQUIRE(createLocalCommunicators(toy.variant, communicators).ok());

@@ -205,7 +205,7 @@ TEST_CASE("executor: a forward program on two threads-as-ranks", "[runtime][exec
     std::iota(x, x + 12, static_cast<float>(12 * communicator.rank()));
     int64_t coordinate = 0;
     std::memcpy(&coordinate, communicator.arena(0) + variant.coordinates_offset, sizeof(coordinate));
-    if (coordinate == communicator.rank() && executor.run(*executor.find("forward")).ok()) {
+    if (coordinate == communicator.rank() && executor.run(*executor.find(ASHLAR_RT_RUN)).ok()) {
       auto *product = reinterpret_cast<float *>(executor.address(*executor.tensor("product"), 0));
       products[communicator.rank()].assign(product, product + 16);
       products[communicator.rank()].push_back(reinterpret_cast<float *>(executor.address(*executor.tensor("net/twice"), 0))[11]);
@@ -253,8 +253,8 @@ TEST_CASE("executor: a training step allocates nothing", "[runtime][executor]") 
       communicator.abort();
       return;
     }
-    Program &init = *executor.find("init");
-    Program &step = *executor.find("train_step");
+    Program &init = *executor.find(ASHLAR_RT_INIT);
+    Program &step = *executor.find(ASHLAR_RT_TRAIN_STEP);
     bool good = executor.run(init).ok() && executor.run(step).ok() && communicator.barrier().ok();
     uint64_t before = ashlar::test::allocations();
     for (int i = 0; good && i < 100; ++i) {

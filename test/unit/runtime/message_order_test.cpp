@@ -183,7 +183,8 @@ Runs stepOf(const Stages &stages, const ToyPipeline &toy) {
 // Lets the backward programs read what their forward programs received.
 void readAgain(const Stages &stages) {
   for (const ashlar_rt_variant &variant : stages) {
-    const ashlar_rt_program *forward = findProgram(variant, "forward"), *backward = findProgram(variant, "backward");
+    const ashlar_rt_program *forward = &ashlar::test::programNamed(variant, "forward"),
+                            *backward = &ashlar::test::programNamed(variant, "backward");
     for (uint32_t i = 0; i < backward->num_instrs && forward->num_receives > 0; ++i) {
       if (std::string(backward->instrs[i].name) == "gradient") {
         const_cast<ashlar_rt_buffer &>(backward->instrs[i].buffers[0]) = variant.tensors[forward->receives[0].tensor].buffer;
@@ -363,7 +364,7 @@ TEST_CASE("message order: the evaluation is a step of one run", "[runtime][stage
   const Stages all(image->image().variants[0]);
   Runs runs(3);
   for (const ashlar_rt_variant &stage : all) {
-    runs[stage.stage] = {{static_cast<uint32_t>(findProgram(stage, "eval_step") - stage.programs), 0, 0}};
+    runs[stage.stage] = {{static_cast<uint32_t>(&ashlar::test::programNamed(stage, "eval_step") - stage.programs), 0, 0}};
   }
   CHECK(run(all, issue(all, runs, /*microBatches=*/1, /*steps=*/9)) == "");
   std::vector<IssuedRun> order;
@@ -383,7 +384,7 @@ TEST_CASE("message order: a sender with one slot waits for a slow receiver", "[r
   runs[1].assign(5, {/*program=*/0, 0, 0}); // init takes nothing from others
   for (const ashlar_rt_variant &stage : all) {
     for (uint32_t microBatch = 0; microBatch < 4; ++microBatch) {
-      runs[stage.stage].push_back({static_cast<uint32_t>(findProgram(stage, "eval_step") - stage.programs), microBatch, 0});
+      runs[stage.stage].push_back({static_cast<uint32_t>(&ashlar::test::programNamed(stage, "eval_step") - stage.programs), microBatch, 0});
     }
   }
   CHECK(run(all, issue(all, runs, /*microBatches=*/4, /*steps=*/2)) == "");

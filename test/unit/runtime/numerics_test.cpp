@@ -35,7 +35,7 @@ TEST_CASE("numerics: an instruction answers for what it wrote, not for what it r
   const ashlar_rt_buffer buffers[] = {{ASHLAR_RT_ARENA, ASHLAR_RT_F32, 0, 8}, {ASHLAR_RT_ARENA, ASHLAR_RT_F32, 8, 8}};
   uint32_t accesses[] = {ASHLAR_RT_READ, ASHLAR_RT_WRITE};
   const ashlar_rt_instr instr = {ASHLAR_RT_KERNEL, "add", 2, buffers, accesses, nullptr};
-  const ashlar_rt_program source = {"forward", 1, &instr, 0, nullptr, 0, nullptr};
+  const ashlar_rt_program source = {"forward", {ASHLAR_RT_RUN}, 1, &instr, 0, nullptr, 0, nullptr};
   Program program(source);
   auto check = [&] {
     auto load = [&](const ashlar_rt_buffer &buffer, Status &) -> const void * { return arena.data() + buffer.offset / sizeof(float); };

@@ -61,7 +61,7 @@ Status trainRank(const ashlar_rt_image &image, const ToyPipeline &toy, Communica
   ASHLAR_RETURN_IF_ERROR(seat.agree(executor.create(image, variant, seat, pool, options)));
   StepOrder order;
   ASHLAR_RETURN_IF_ERROR(order.set(variant, toy.microBatches));
-  ASHLAR_RETURN_IF_ERROR(executor.run(*executor.find("init")));
+  ASHLAR_RETURN_IF_ERROR(executor.run(*executor.find(ASHLAR_RT_INIT)));
   ashlar_rt_run run;
   for (uint64_t step = 0; step < kSteps; ++step) {
     for (order.restart(); order.next(run);) {
@@ -69,7 +69,7 @@ Status trainRank(const ashlar_rt_image &image, const ToyPipeline &toy, Communica
       if (run.takes_batch != 0) {
         writeBatch(executor, seat, toy, microBatch);
       }
-      ASHLAR_RETURN_IF_ERROR(executor.run(*executor.find(variant.programs[run.program].name), microBatch));
+      ASHLAR_RETURN_IF_ERROR(executor.run(executor.at(run.program), microBatch));
     }
     if (const ashlar_rt_tensor *loss = executor.tensor("loss"); loss != nullptr && seat.firstDevice() == 0) {
       std::lock_guard<std::mutex> lock(found.mutex);
@@ -197,10 +197,6 @@ template <typename Change> std::string refusal(uint32_t stage, Change &&change) 
   return executor.create(image->image(), variants[stage], *seats[stage], pool, {}).message();
 }
 
-ashlar_rt_program &program(ashlar_rt_variant &variant, const char *name) {
-  return *const_cast<ashlar_rt_program *>(findProgram(variant, name));
-}
-
 ashlar_rt_tensor &tensor(ashlar_rt_variant &variant, const char *name) {
   return *const_cast<ashlar_rt_tensor *>(findTensor(variant, name));
 }
@@ -218,15 +214,19 @@ TEST_CASE("pipeline: slots and tensors outside of their space are refused", "[ru
              Catch::Equals("tensor w0 lasts from step to step but lies in a slot"));
   CHECK_THAT(refusal(0,
                      [](ashlar_rt_variant *v) {
-                       auto *instr = const_cast<ashlar_rt_instr *>(program(v[0], "forward").instrs);
+                       auto *instr = const_cast<ashlar_rt_instr *>(ashlar::test::programNamed(v[0], "forward").instrs);
                        const_cast<ashlar_rt_buffer *>(instr->buffers)[2].offset = 448;
                      }),
              Catch::Equals("scale: buffer 2 at 448 + 32 leaves the slot of 448 bytes"));
 }
 
 TEST_CASE("pipeline: transfers that do not fit together are refused", "[runtime][stages]") {
-  auto sends = [](ashlar_rt_variant &v, const char *name) { return const_cast<ashlar_rt_transfer *>(program(v, name).sends); };
-  auto receives = [](ashlar_rt_variant &v, const char *name) { return const_cast<ashlar_rt_transfer *>(program(v, name).receives); };
+  auto sends = [](ashlar_rt_variant &v, const char *name) {
+    return const_cast<ashlar_rt_transfer *>(ashlar::test::programNamed(v, name).sends);
+  };
+  auto receives = [](ashlar_rt_variant &v, const char *name) {
+    return const_cast<ashlar_rt_transfer *>(ashlar::test::programNamed(v, name).receives);
+  };
   CHECK(refusal(1, [&](ashlar_rt_variant *v) { sends(v[0], "forward")->stage = 2; }) ==
         "forward of stage 0 sends tensor 4 of 8, other side stage 2 of 2");
   CHECK(refusal(1, [&](ashlar_rt_variant *v) { sends(v[0], "forward")->stage = 0; }) ==
@@ -282,9 +282,8 @@ TEST_CASE("pipeline: a step of a stage allocates nothing", "[runtime][stages]") 
     bool good = executor.create(image->image(), variant, seat, pool, options).ok() && order.set(variant, toy.microBatches).ok();
     auto step = [&](uint64_t number) {
       ashlar_rt_run run;
-      static const char *const kNames[] = {"init", "forward", "backward", "norm", "update"};
       for (order.restart(); good && order.next(run);) {
-        good = executor.run(*executor.find(kNames[run.program]), number * toy.microBatches + run.micro_batch).ok();
+        good = executor.run(executor.at(run.program), number * toy.microBatches + run.micro_batch).ok();
       }
     };
     step(0);

@@ -44,7 +44,7 @@ const ashlar_rt_instr kInstrs[] = {instr(ASHLAR_RT_CONV, "conv layer1/conv", &kC
                                    instr(ASHLAR_RT_COPY, "copy", nullptr)};
 
 struct Profiled {
-  ashlar_rt_program source = {"forward", 5, kInstrs};
+  ashlar_rt_program source = {"forward", {ASHLAR_RT_RUN}, 5, kInstrs};
   Program program{source};
 
   Profiled() {
@@ -116,7 +116,7 @@ TEST_CASE("profile: the 20 most expensive instructions, or all", "[runtime][prof
   for (const std::string &name : names) {
     instrs.push_back(instr(ASHLAR_RT_KERNEL, name.c_str(), &kKernel));
   }
-  ashlar_rt_program source = {"forward", 23, instrs.data()};
+  ashlar_rt_program source = {"forward", {ASHLAR_RT_RUN}, 23, instrs.data()};
   Program program(source);
   CHECK(profileText(program, /*devices=*/1, /*all=*/true) == ""); // it never ran
   program.runs = 1;

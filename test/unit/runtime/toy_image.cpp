@@ -120,9 +120,9 @@ public:
     stepInstrs[1] = evalInstrs[1] = {ASHLAR_RT_COLLECTIVE, "all_reduce gradient", 2, reduceBuffers, kMove, &reduce};
     stepInstrs[2] = {ASHLAR_RT_KERNEL, "update", 4, updateBuffers, kUpdate, &update};
     evalInstrs[2] = {ASHLAR_RT_COPY, "loss", 2, lossCopy, kMove, nullptr};
-    programs[0] = {"init", 1, initInstr, 0, nullptr, 0, nullptr};
-    programs[1] = {"train_step", 3, stepInstrs, 2, inputs, 1, outputs};
-    programs[2] = {"eval_step", 3, evalInstrs, 2, inputs, 1, outputs};
+    programs[0] = {"init", {ASHLAR_RT_INIT}, 1, initInstr, 0, nullptr, 0, nullptr};
+    programs[1] = {"train_step", {ASHLAR_RT_TRAIN_STEP}, 3, stepInstrs, 2, inputs, 1, outputs};
+    programs[2] = {"eval_step", {ASHLAR_RT_EVAL_STEP}, 3, evalInstrs, 2, inputs, 1, outputs};
     variant = {name, 1, &axis, perProcess, kArena, kCoordinates, 6, tensors, 3, programs, nullptr};
     variant.order = {/*num_runs=*/1, &run, /*num_repeats=*/1, &once};
   }
@@ -239,7 +239,7 @@ public:
     instrs[0] = {ASHLAR_RT_KERNEL, "double", 2, doubleBuffers, kMove, &doubling};
     instrs[1] = {ASHLAR_RT_GEMM, "product", 4, gemmBuffers, kReadThree, &gemm};
     instrs[2] = {ASHLAR_RT_COLLECTIVE, "gather product", 2, gatherBuffers, kMove, &gather};
-    program = {"forward", 3, instrs, 1, inputs, 2, outputs};
+    program = {"forward", {ASHLAR_RT_RUN}, 3, instrs, 1, inputs, 2, outputs};
     variant = {"default", 1, &axis, 1, 512, 448, 3, tensors, 1, &program, nullptr};
     toy.abi_version = ASHLAR_RT_ABI_VERSION;
     toy.model_name = "toy";

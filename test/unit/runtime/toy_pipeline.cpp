@@ -114,6 +114,7 @@ const ashlar_rt_collective_tensor kSummed = {/*rank=*/1, kOne, /*split_dim=*/0, 
 // One program under construction.
 struct Program {
   std::string name;
+  ashlar_rt_program_id id;
   std::vector<ashlar_rt_instr> instrs;
   std::vector<uint32_t> inputs;
   std::vector<ashlar_rt_transfer> receives, sends;
@@ -187,8 +188,8 @@ private:
     return index;
   }
 
-  Program &addProgram(const char *name) {
-    programs.push_back({name, {}, {}, {}, {}});
+  Program &addProgram(const char *name, ashlar_rt_program_role role, uint32_t round = 0) {
+    programs.push_back({name, {role, 0, round, 0}, {}, {}, {}, {}});
     return programs.back();
   }
 
@@ -215,7 +216,7 @@ private:
   }
 
   void addInit() {
-    Program &program = addProgram("init");
+    Program &program = addProgram("init", ASHLAR_RT_INIT);
     addKernel(program, "init", initKernel, {at(step)}, {kWrite});
     addTwo(program, ASHLAR_RT_COPY, "first factor", {ASHLAR_RT_CONSTANT, ASHLAR_RT_F32, 64 * (1 + stage), 4}, at(w));
   }
@@ -224,7 +225,7 @@ private:
   // not received in the order in which they are sent. From a stage to the one before: 0 errors. The norm of all goes from the last stage on
   // channel 7.
   void addForward() {
-    Program &program = addProgram("forward");
+    Program &program = addProgram("forward", ASHLAR_RT_FORWARD);
     addSleep(program);
     addKernel(program, "scale", isFirst() ? scaleKernel<2> : scaleKernel<1>, {at(in), at(w), at(out)}, {kRead, kRead, kWrite});
     if (isFirst()) {
@@ -242,7 +243,7 @@ private:
   }
 
   void addBackward() {
-    Program &program = addProgram("backward");
+    Program &program = addProgram("backward", ASHLAR_RT_BACKWARD);
     addSleep(program);
     if (!isLast()) {
       program.receives.push_back({error, stage + 1, 0});
@@ -262,7 +263,7 @@ private:
   }
 
   void addNorm() {
-    Program &program = addProgram("norm");
+    Program &program = addProgram("norm", ASHLAR_RT_UPDATE);
     uint32_t norm = total;
     if (!isLast()) {
       norm = addTensor("norm" + std::to_string(stage), ASHLAR_RT_PASSED, ASHLAR_RT_SLOT, ASHLAR_RT_F32, 4);
@@ -281,7 +282,7 @@ private:
   }
 
   void addUpdate() {
-    Program &program = addProgram("update");
+    Program &program = addProgram("update", ASHLAR_RT_UPDATE, /*round=*/1);
     if (!isLast()) {
       program.receives.push_back({total, toy.stages - 1, 7});
     }
@@ -294,7 +295,7 @@ private:
   }
 
   void addEvaluation() {
-    Program &program = addProgram("eval_step");
+    Program &program = addProgram("eval_step", ASHLAR_RT_EVAL_STEP);
     uint32_t from = in;
     if (!isFirst()) {
       from = addTensor("e" + std::to_string(stage - 1), ASHLAR_RT_PASSED, ASHLAR_RT_SLOT, ASHLAR_RT_F32, bytes());
@@ -330,7 +331,7 @@ private:
   void finish(const ashlar_rt_axis *axis) {
     for (const Program &program : programs) {
       const bool sleeps = !program.instrs.empty() && std::strcmp(program.instrs[0].name, "sleep") == 0;
-      tables.push_back({program.name.c_str(), static_cast<uint32_t>(program.instrs.size()), program.instrs.data(),
+      tables.push_back({program.name.c_str(), program.id, static_cast<uint32_t>(program.instrs.size()), program.instrs.data(),
                         static_cast<uint32_t>(program.inputs.size()), program.inputs.data(), 0, nullptr,
                         static_cast<uint32_t>(program.receives.size()), program.receives.data(),
                         static_cast<uint32_t>(program.sends.size()), program.sends.data(),
@@ -425,6 +426,14 @@ private:
 };
 
 } // namespace
+
+ashlar_rt_program &programNamed(const ashlar_rt_variant &variant, const std::string &name) {
+  const ashlar_rt_program *found = variant.programs;
+  while (name != found->name) {
+    ++found;
+  }
+  return *const_cast<ashlar_rt_program *>(found);
+}
 
 ToyPipeline parseToyPipeline(const std::string &text) {
   ToyPipeline toy;

@@ -32,6 +32,9 @@ ToyPipeline parseToyPipeline(const std::string &text);
 // error lie on the last stage; each stage has a parameter "w<stage>".
 std::unique_ptr<ToyImage> makeToyPipeline(const ToyPipeline &toy);
 
+// Returns the program of that name, which the variant has.
+ashlar_rt_program &programNamed(const ashlar_rt_variant &variant, const std::string &name);
+
 // Samples of a micro-batch, and how many of them a device of such a pipeline has.
 constexpr uint32_t kToyRows = 8;
 

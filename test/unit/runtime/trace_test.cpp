@@ -35,7 +35,7 @@ StepRuns runsOf(const ashlar_rt_image &image, uint64_t microBatches) {
 }
 
 ashlar_rt_program &program(const ashlar_rt_image &image, uint32_t stage, const char *name) {
-  return *const_cast<ashlar_rt_program *>(findProgram(image.variants[stage], name));
+  return ashlar::test::programNamed(image.variants[stage], name);
 }
 
 // Every program takes no time.

@@ -12,6 +12,7 @@
 #include "test/unit/reference/parsed_module.h"
 
 #include "compiler/reference/equivalence.h"
+#include "dialects/nn/programs.h"
 #include "passes/layout/inference/copy_sources.h"
 #include "passes/layout/redistribute/estimate.h"
 
@@ -195,7 +196,7 @@ TEST_CASE("layout graph: what is held in two layouts", "[search]") {
   constexpr Cost kGatherPs = 612'000, kSlicePs = 76'800;
   Stated stated(parse(R"(
     dist.mesh @mesh <["x" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
-    func.func @forward(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
+    func.func @forward(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) attributes {nn.program = #nn.program<run>} {
       %v = nn.matmul %a, %b : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
       %y = nn.matmul %v, %b : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
       %z = nn.matmul %v, %a : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
@@ -260,7 +261,7 @@ TEST_CASE("layout graph: a sum that a variable adds up is combined once, unless 
   Stated stated(parse(R"(
     dist.mesh @mesh <["x" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
     nn.variable @w.gradient : tensor<16x16xf32> {nn.scratch}
-    func.func @train_step(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) {
+    func.func @train_step(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) attributes {nn.program = #nn.program<train_step>} {
       %g = nn.matmul %a, %b transpose_a : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
       %n = nn.neg %g : tensor<16x16xf32>
       %old = nn.read @w.gradient : tensor<16x16xf32>
@@ -299,7 +300,7 @@ TEST_CASE("layout graph: a parameter is gathered in each run", "[search]") {
   Stated stated(parse(R"(
     dist.mesh @mesh <["x" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
     nn.variable @w trainable : tensor<16x16xf32>
-    func.func @train_step(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) {
+    func.func @train_step(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>) attributes {nn.program = #nn.program<train_step>} {
       %w = nn.read @w : tensor<16x16xf32>
       %y = nn.matmul %a, %w : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
       %z = nn.matmul %b, %w : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
@@ -320,7 +321,7 @@ TEST_CASE("layout graph: a parameter is gathered in each run", "[search]") {
 TEST_CASE("layout graph: linear ops compute on the terms of a sum", "[search]") {
   Stated stated(parse(R"(
     dist.mesh @mesh <["x" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
-    func.func @forward(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>) {
+    func.func @forward(%a: tensor<16x16xf32>, %b: tensor<16x16xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>) attributes {nn.program = #nn.program<run>} {
       %p = nn.matmul %a, %b : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
       %q = nn.matmul %b, %a : tensor<16x16xf32>, tensor<16x16xf32> -> tensor<16x16xf32>
       %n = nn.neg %q : tensor<16x16xf32>
@@ -365,7 +366,7 @@ TEST_CASE("layout graph: linear ops compute on the terms of a sum", "[search]") 
 TEST_CASE("layout graph: nothing is decided about a scalar that ops repeat", "[search]") {
   Stated stated(parse(R"(
     dist.mesh @mesh <["x" = 2]>
-    func.func @forward(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %rate: tensor<f32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) {
+    func.func @forward(%a: tensor<8x8xf32>, %b: tensor<8x8xf32>, %rate: tensor<f32>) -> (tensor<8x8xf32>, tensor<8x8xf32>) attributes {nn.program = #nn.program<run>} {
       %r = nn.broadcast %rate dims = [] : tensor<f32> -> tensor<8x8xf32>
       %y = nn.mul %a, %r : tensor<8x8xf32>
       %z = nn.mul %b, %r : tensor<8x8xf32>
@@ -385,7 +386,7 @@ TEST_CASE("layout graph: a sum that is combined within a kernel has its operands
   constexpr Cost kAllReducePs = 264'000, kReadPs = (512 + 2 * 64) * 50;
   Stated stated(parse(R"(
     dist.mesh @mesh <["x" = 2]> {costs = #dist.costs<latency_ns = [100], bytes_per_us = [1000]>}
-    func.func @forward(%a: tensor<16x16xf32>) -> tensor<16x16xf32> {
+    func.func @forward(%a: tensor<16x16xf32>) -> tensor<16x16xf32> attributes {nn.program = #nn.program<run>} {
       %s = nn.reduce sum %a dims = [1] : tensor<16x16xf32> -> tensor<16xf32>
       %b = nn.broadcast %s dims = [0] : tensor<16xf32> -> tensor<16x16xf32>
       %y = nn.sub %a, %b : tensor<16x16xf32>
@@ -414,7 +415,7 @@ TEST_CASE("layout graph: the state of small parameters is laid out as they are",
     dist.mesh @mesh <["x" = 2]>
     nn.variable @w trainable : tensor<8xf32>
     nn.variable @w.m state_of @w : tensor<8xf32>
-    func.func @train_step(%g: tensor<8xf32>) {
+    func.func @train_step(%g: tensor<8xf32>) attributes {nn.program = #nn.program<train_step>} {
       %w = nn.read @w : tensor<8xf32>
       %m = nn.read @w.m : tensor<8xf32>
       %n = nn.add %m, %g : tensor<8xf32>
@@ -454,7 +455,7 @@ TEST_CASE("search: programs compute the same with the layouts that are found", "
     INFO("seed " << seed);
     dist::MeshAttr mesh = meshOf(context(), meshes[seed % meshes.size()]);
     OwningOpRef<ModuleOp> module = randomProgram(context(), seed, mesh, 10);
-    module->lookupSymbol<func::FuncOp>("f").setName(nn::kForward);
+    nn::setProgram(module->lookupSymbol<func::FuncOp>("f"), nn::ProgramRole::Run);
     OwningOpRef<ModuleOp> after = module->clone();
     PassManager passes(&context());
     SearchLayoutsPassOptions options;
@@ -464,7 +465,7 @@ TEST_CASE("search: programs compute the same with the layouts that are found", "
     searched += (*after)->getAttrOfType<dist::SearchAttr>(dist::kSearchAttr).getTaken() == dist::StrategyKind::Search;
     REQUIRE(succeeded(partitionModule(*after)));
     reference::EquivalenceOptions compared;
-    compared.functions = {nn::kForward.str()};
+    compared.functions = {"forward"};
     compared.ranksAfter = mesh.numDevices();
     FailureOr<double> difference = reference::compareModules(*module, *after, compared);
     REQUIRE(succeeded(difference));
@@ -486,8 +487,9 @@ TEST_CASE("colour classes: layers in the middle of a model are one", "[search]")
   for (int layer = 0; layer < 16; ++layer) {
     variables += "nn.variable @w" + std::to_string(layer) + " trainable : tensor<8x8xf32> = dense<0.5> : tensor<8x8xf32>\n";
   }
-  Stated stated(parse("dist.mesh @mesh <[\"x\" = 2]>\n" + variables + "func.func @forward(%x: tensor<16x8xf32>) -> tensor<16x8xf32> {\n" +
-                      body + "return " + previous + " : tensor<16x8xf32>\n}"));
+  Stated stated(parse("dist.mesh @mesh <[\"x\" = 2]>\n" + variables +
+                      "func.func @forward(%x: tensor<16x8xf32>) -> tensor<16x8xf32> attributes {nn.program = #nn.program<run>} {\n" + body +
+                      "return " + previous + " : tensor<16x8xf32>\n}"));
   ColourClasses classes = findColourClasses(*stated.problem);
   std::set<unsigned> different;
   for (auto [variable, tensor] : stated.problem->variables) {

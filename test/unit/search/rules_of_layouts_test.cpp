@@ -5,6 +5,7 @@
 #include "passes/search/rules_of_layouts.h"
 
 #include "dialects/dist/plain_text.h"
+#include "dialects/nn/programs.h"
 #include "passes/layout/inference/named_tensors.h"
 #include "passes/layout/inference/propagate_layouts.h"
 #include "passes/search/passes.h"
@@ -77,7 +78,7 @@ OwningOpRef<ModuleOp> wideMlp(bool isGiven, const std::string &outputs) {
                "\n"
                "func.func @forward(%x: tensor<32x64xf32> {nn.name = \"x\"" +
                (isGiven ? ", dist.layout = #dist.layout<[{\"dp\"}, {} ]>" : "") +
-               "}) -> (tensor<32x64xf32> {nn.name = \"y\"}) {\n"
+               "}) -> (tensor<32x64xf32> {nn.name = \"y\"}) attributes {nn.program = #nn.program<run>} {\n"
                "  %w1 = nn.read @fc1.weight : tensor<64x512xf32>\n"
                "  %h = nn.matmul %x, %w1 : tensor<32x64xf32>, tensor<64x512xf32> -> tensor<32x512xf32>\n"
                "  %r = nn.relu %h" +
@@ -122,7 +123,7 @@ TEST_CASE("rules: how a bias is kept comes last where what is computed with it i
                  "}\n"
                  "func.func @forward(%x: tensor<32x64xf32> {nn.name = \"x\"" +
                  (isGiven ? ", " : "") + give("layout", "#dist.layout<[{\"dp\"}, {}]>") +
-                 "}) -> (tensor<32x64xf32> {nn.name = \"y\"}) {\n"
+                 "}) -> (tensor<32x64xf32> {nn.name = \"y\"}) attributes {nn.program = #nn.program<run>} {\n"
                  "  %b = nn.read @bias : tensor<64xf32>\n"
                  "  %r = nn.broadcast %b dims = [1] {" +
                  give("layouts", "[#dist.layout<[{\"dp\"}, {}]>]") +
@@ -150,7 +151,8 @@ TEST_CASE("rules: like layers are one rule, but for one that is laid out otherwi
               " : tensor<16x8xf32>, tensor<8x8xf32> -> tensor<16x8xf32>\n";
       previous = "%p" + n;
     }
-    return parse("dist.mesh @mesh <[\"x\" = 2]>\n" + variables + "func.func @forward(%x: tensor<16x8xf32>) -> tensor<16x8xf32> {\n" + body +
+    return parse("dist.mesh @mesh <[\"x\" = 2]>\n" + variables +
+                 "func.func @forward(%x: tensor<16x8xf32>) -> tensor<16x8xf32> attributes {nn.program = #nn.program<run>} {\n" + body +
                  "return " + previous + " : tensor<16x8xf32>\n}");
   };
   OwningOpRef<ModuleOp> module = layers(false), given = layers(true);
@@ -170,8 +172,9 @@ TEST_CASE("rules: like nodes are one rule, but for one that is laid out otherwis
               (isGiven ? ", dist.layouts = [#dist.layout<" + layout + ">]" : "") + "} : tensor<16x8xf32> loc(\"layer" + n + ".act\")\n";
       previous = "%r" + n;
     }
-    return parse("dist.mesh @mesh <[\"x\" = 2]>\nfunc.func @forward(%x: tensor<16x8xf32>) -> tensor<16x8xf32> {\n" + body + "return " +
-                 previous + " : tensor<16x8xf32>\n}");
+    return parse("dist.mesh @mesh <[\"x\" = 2]>\nfunc.func @forward(%x: tensor<16x8xf32>) -> tensor<16x8xf32> attributes {nn.program = "
+                 "#nn.program<run>} {\n" +
+                 body + "return " + previous + " : tensor<16x8xf32>\n}");
   };
   OwningOpRef<ModuleOp> module = layers(false), given = layers(true);
   RulesOfLayouts found = rulesOf(*module, *given);
@@ -189,8 +192,9 @@ TEST_CASE("rules: exceptions of a rule have none of their own", "[search]") {
                      (isGiven ? " {dist.layout = #dist.layout<" + layout + ">}" : "") + "\n";
       }
     }
-    return parse("dist.mesh @mesh <[\"x\" = 2]>\n" + variables +
-                 "func.func @forward(%x: tensor<8xf32>) -> tensor<8xf32> { return %x : tensor<8xf32> }");
+    return parse(
+        "dist.mesh @mesh <[\"x\" = 2]>\n" + variables +
+        "func.func @forward(%x: tensor<8xf32>) -> tensor<8xf32> attributes {nn.program = #nn.program<run>} { return %x : tensor<8xf32> }");
   };
   OwningOpRef<ModuleOp> module = norms(false), given = norms(true);
   RulesOfLayouts found = rulesOf(*module, *given);
@@ -207,7 +211,7 @@ TEST_CASE("rules: they lead to what the search finds, and none can be left out",
     INFO("seed " << seed);
     OwningOpRef<ModuleOp> module = randomProgram(context(), seed, meshOf(context(), meshes[seed % meshes.size()]), 10);
     auto function = module->lookupSymbol<func::FuncOp>("f");
-    function.setName(nn::kForward);
+    nn::setProgram(function, nn::ProgramRole::Run);
     Builder builder(&context());
     for (unsigned index = 0; index < function.getNumArguments(); ++index) {
       function.setArgAttr(index, nn::kNameAttr, builder.getStringAttr("in" + std::to_string(index)));

@@ -31,7 +31,8 @@ struct Builder {
 
   // "2>1 ..." for instruction 2 waiting for 1, in order.
   std::string waits() {
-    ashlar_rt_program program = {"step", static_cast<uint32_t>(instrs.size()), instrs.data(), 0, nullptr, 0, nullptr};
+    ashlar_rt_program program = {"step", {ASHLAR_RT_TRAIN_STEP}, static_cast<uint32_t>(instrs.size()), instrs.data(), 0, nullptr, 0,
+                                 nullptr};
     placements = schedule(program, communicates);
     std::string text;
     for (size_t i = 0; i < placements.size(); ++i) {

@@ -12,7 +12,7 @@
 #include "dialects/dist/plain_text.h"
 #include "dialects/dist/reasons.h"
 #include "dialects/exec/exec.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
 #include "passes/analysis/planner/redistribution.h"
@@ -143,6 +143,12 @@ constexpr StringRef kNumberAttr = "report.number";
 ProgramFact makeTotals(func::FuncOp function, const analysis::DeviceRates &rates) {
   ProgramFact fact;
   fact.name = function.getName().str();
+  if (nn::ProgramAttr role = nn::programOf(function)) {
+    fact.role = stringifyProgramRole(role.getRole()).str();
+    fact.chunk = role.getChunk();
+    fact.round = role.getRound();
+    fact.isJoined = role.getPrepares() || role.getUpdates();
+  }
   for (auto op : function.front().getOps<dist::CollectiveOpInterface>()) {
     ++fact.count;
     fact.bytes += dist::collectiveBytes(op);

@@ -63,6 +63,9 @@ struct CollectiveFact {
 // A function of the module. Collectives are listed for main programs only; for others the counts are enough.
 struct ProgramFact {
   std::string name;
+  std::string role;                         // of nn.program; "" for none
+  int64_t chunk = 0, round = 0;             // the same
+  bool isJoined = false;                    // with what a step does once
   std::optional<int64_t> stage;             // of a pipeline that runs it
   int64_t count = 0, bytes = 0, timePs = 0; // of its collectives
   int64_t computePs = 0;                    // predicted, of its kernels and library calls

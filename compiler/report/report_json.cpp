@@ -83,6 +83,10 @@ void writeCollective(OStream &out, const ProgramFact &program, const CollectiveF
 
 void writeTotals(OStream &out, const ProgramFact &program) {
   out.attribute("name", jsonText(program.name));
+  out.attribute("role", program.role);
+  out.attribute("chunk", program.chunk);
+  out.attribute("round", program.round);
+  out.attribute("joined", program.isJoined);
   writeStage(out, program.stage);
   out.attribute("collectives", program.count);
   out.attribute("bytes", program.bytes);

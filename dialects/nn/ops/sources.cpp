@@ -31,7 +31,7 @@ Tensor ConstantOp::evaluate(ArrayRef<Tensor>) {
   if (failed(value)) {
     llvm::report_fatal_error("nn.constant without readable data");
   }
-  return *value;
+  return std::move(*value);
 }
 
 //===-- nn.index ----------------------------------------------------------------------------------------------------------------------===//

@@ -279,8 +279,10 @@ FailureOr<Forecast> forecast(ModuleOp module, const pipelines::Variant &variant,
       works.push_back(workOf(each, programs, hosts, mesh ? mesh.getMesh().numDevices() : 1, part.bytesSent));
     }
     memory = memory.bytes() < whole.memory.bytes() ? whole.memory : memory;
+    const int64_t bytesSent = std::max(part.bytesSent, whole.bytesSent);
     whole = part.stepPs < whole.stepPs ? whole : part; // the busiest stage
     whole.memory = memory;
+    whole.bytesSent = bytesSent;
   }
   if (variant.pipeline) {
     analysis::Timeline timeline = analysis::playStages(works);

@@ -20,7 +20,7 @@ struct Forecast {
   int64_t computePs = 0;
   int64_t sendPs = 0;           // of its collectives
   int64_t exposedPs = 0;        // the part that computation does not hide
-  int64_t bytesSent = 0;        // by collectives, and to other stages
+  int64_t bytesSent = 0;        // by collectives, and to other stages; of the stage that sends most
   lower::MemoryUse memory;      // of a device, with a pipeline of the stage that takes most
   std::optional<double> bubble; // of a pipeline: the share of the step in which a stage waits, on average
   int64_t recomputeMoves = 0;   // that there are to choose from (docs/recompute.md)

@@ -9,7 +9,7 @@ published_s_per_step; others are ignored. A job becomes `ashlar-zoo transformer`
 parallelism, micro-batches of a sample a device, ONE_F_ONE_B, AdamW, clipping, BF16_MIXED, level 1 of optimizer parallelism, 8 ranks a host.
 --job adds fields to each job; --explain writes the plan of the last one.
 
-A row has the predicted step beside the published one, and the bytes that a device of the busiest stage sends beside an expert's count: each gradient reduced
+A row has the predicted step beside the published one, and the bytes sent by a device of the stage that sends most beside an expert's count: each gradient reduced
 once in f32, each parameter gathered once in bf16; of each micro-batch and layer two activations forward and two gradients backward summed over tp, of the
 embedding one of each, of the loss the statistics of its rows; between stages a device's part of an activation and of its gradient. Fails when a step is more
 than 15 % from the published one, the bytes are more than 2 % from the count, or a device needs 80 GB or more.
@@ -53,7 +53,7 @@ def parameters(row):
 
 
 def expert_bytes(row):
-    """Bytes that a device of the busiest stage sends in a step."""
+    """Bytes that a device of the stage that sends most sends in a step."""
     def ring(size):
         return (size - 1) / size
 

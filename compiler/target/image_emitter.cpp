@@ -141,7 +141,9 @@ private:
                                                                strides[2],
                                                                strides[3],
                                                                table.f32(desc.scale),
-                                                               table.f32(desc.softcap)});
+                                                               table.f32(desc.softcap),
+                                                               table.f32(desc.dropout),
+                                                               table.f32(desc.kept)});
     return instruction(op, ASHLAR_RT_ATTENTION, op.getBackward() ? "attention_gradients" : "attention", record);
   }
 

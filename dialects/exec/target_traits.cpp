@@ -25,7 +25,8 @@ const TargetTraits kCpu = {
     kOwnActivations,
     /*slopes=*/{},
     /*attention=*/
-    {/*takesF32=*/true, /*takesBf16=*/true, /*takesF16=*/false, /*masks=*/AttentionMasks::All, /*caps=*/true, /*shiftsDiagonal=*/true,
+    {/*takesF32=*/true, /*takesBf16=*/true, /*takesF16=*/false, /*masks=*/AttentionMasks::All, /*caps=*/true, /*drops=*/true,
+     /*shiftsDiagonal=*/true,
      /*leastKeys=*/1,
      /*widthMultiple=*/1, /*mostWidth=*/INT64_MAX, /*expandsWell=*/true},
     /*convolvesNarrow=*/false,
@@ -59,7 +60,7 @@ const TargetTraits kCuda = {
     /*slopes=*/kCublasLtActivations,
     /*attention=*/ // the common part of what cuDNN takes on all chips from sm_80 on
     {/*takesF32=*/false, /*takesBf16=*/true, /*takesF16=*/true, /*masks=*/AttentionMasks::LikeOperands, /*caps=*/false,
-     /*shiftsDiagonal=*/false,
+     /*drops=*/false, /*shiftsDiagonal=*/false,
      /*leastKeys=*/2,
      /*widthMultiple=*/8, /*mostWidth=*/128, /*expandsWell=*/false},
     /*convolvesNarrow=*/true,
@@ -124,7 +125,7 @@ bool takesAttention(Target target, RankedTensorType query, RankedTensorType key,
   const bool takesScores = traits.caps || (form.window == 0 && form.softcap == 0);
   const bool takesWidths = llvm::all_of(ArrayRef{query.getShape().back(), value.getShape().back()},
                                         [&](int64_t width) { return width % traits.widthMultiple == 0 && width <= traits.mostWidth; });
-  return takesCausal && takesScores && takesWidths && keys >= traits.leastKeys &&
+  return takesCausal && takesScores && takesWidths && (traits.drops || !form.drops) && keys >= traits.leastKeys &&
          (!form.mask || takesMask(traits, form.mask, element, keys));
 }
 

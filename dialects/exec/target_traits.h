@@ -20,6 +20,7 @@ struct AttentionTraits {
   bool takesF32, takesBf16, takesF16;
   AttentionMasks masks;
   bool caps;           // softcaps of scores, and windows of causal ones
+  bool drops;          // weights at random, by indices of their own
   bool shiftsDiagonal; // a causal one has any diagonal and any numbers of rows and keys; else as many, from the first ones on
   int64_t leastKeys;
   int64_t widthMultiple, mostWidth; // of queries and values
@@ -76,6 +77,7 @@ struct AttentionForm {
   std::optional<int64_t> diagonal; // of a causal one
   int64_t window = 0;              // of that; 0: none
   double softcap = 0;              // 0: none
+  bool drops = false;              // has a dropout
 };
 
 // Whether a target has a library call for an attention with operands of these types.

@@ -48,7 +48,8 @@ inline constexpr llvm::StringLiteral kOutputsAttr = "nn.outputs";
 // Attribute of ops with one result: more names of it (array of strings), as nodes that compute nothing give them.
 inline constexpr llvm::StringLiteral kAliasesAttr = "nn.aliases";
 
-// Attribute of ops that only training runs, as dropout: outside of it the result is operand 0.
+// Attribute of ops that only training runs, as dropout: outside of it the result is operand 0, or what the
+// op builds (EvaluatedOpInterface).
 inline constexpr llvm::StringLiteral kTrainingOnlyAttr = "nn.training_only";
 
 // Attribute of transposes (unit): the compiler moves a tensor to another order of dims in memory.

@@ -9,19 +9,26 @@ include "dialects/nn/nn_base.td"
 
 def Nn_AttentionOperandAttr : EnumAttr<Nn_Dialect, Nn_AttentionOperand, "attention_operand">;
 def Nn_MaskTensor : StaticShapeTensorOf<[F16, BF16, F32, F64, I1]>;
+def Nn_DrawTensor : StaticShapeTensorOf<[I64, I32]>;
 
 // An op on the scores of queries and keys. Mixed precision gives it f32: it runs before attention is recognised, so that the ops of narrow
 // tensors that a program has take these as they are.
-class Nn_AttentionBaseOp<string opMnemonic, string parts, dag operands, list<Trait> traits>
+class Nn_AttentionBaseOp<string opMnemonic, string parts, dag operands, dag weights, list<Trait> traits>
     : Nn_PureOp<opMnemonic, Nn_Computes<"Contraction", "Wide", parts>,
                 !listconcat([DeclareOpInterfaceMethods<ContractionOpInterface>, Nn_Expandable], traits)> {
   let arguments = !con(operands, (ins Optional<Nn_MaskTensor>:$mask, F64Attr:$scale, UnitAttr:$causal,
                                       DefaultValuedAttr<I64Attr, "0">:$diagonal, DefaultValuedAttr<I64Attr, "0">:$window,
-                                      DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$softcap));
+                                      DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$softcap), weights);
   let results = (outs Nn_FloatTensor:$result);
 }
 
-def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key),
+// An op on the weights of values, the softmax of the scores, of which a dropout may leave some out.
+class Nn_AttentionWeightsOp<string opMnemonic, string parts, dag operands, list<Trait> traits>
+    : Nn_AttentionBaseOp<opMnemonic, parts, operands,
+                         (ins Variadic<Nn_DrawTensor>:$draw, DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$dropout),
+                         !listconcat([AttrSizedOperandSegments, Nn_Draws], traits)>;
+
+def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key), (ins),
                                               [InferTypeOpAdaptor]> {
   let summary = "The logarithm of the sum of exp(score) over the keys of each query";
   let description = [{
@@ -48,9 +55,9 @@ def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins 
   }];
 }
 
-def Nn_AttentionOp : Nn_AttentionBaseOp<"attention", "attended",
-                                        (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key, Nn_FloatTensor:$value, Nn_FloatTensor:$log_sum),
-                                        [InferTypeOpAdaptorWithIsCompatible, Nn_Differentiable]> {
+def Nn_AttentionOp : Nn_AttentionWeightsOp<"attention", "attended",
+                                           (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key, Nn_FloatTensor:$value, Nn_FloatTensor:$log_sum),
+                                           [InferTypeOpAdaptorWithIsCompatible, Nn_Differentiable, Nn_DiffersInEvaluation]> {
   let summary = "The sum of the values of all keys, each times the softmax of its score";
   let description = [{
     `log_sum` is the result of `nn.attention_log_sum`, which defines the scores s, for the same query, key and mask. The value is
@@ -61,22 +68,33 @@ def Nn_AttentionOp : Nn_AttentionBaseOp<"attention", "attended",
         %y = nn.attention %q, %k, %v, %l scale = 1.250000e-01 causal
            : (tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128xf32>) -> tensor<8x12x128x64xbf16>
 
+    With a `dropout` that is not 0, each weight exp(s - log_sum) counts 1 / (1 - dropout) times where u[b, i, j] >= dropout, else not at all.
+    `draw` is a row index, (batch..., rows), a key index, (batch or 1..., keys), and the seed, counter and stream of `nn.random`, which makes
+    u, uniform, in the type of the scores, from row_index[b, i] + key_index[b, j]. So no tensor of rows x keys holds the indices, and shards
+    of both indices draw the numbers of the whole tensor.
+
+        %r = nn.index [196608, 16384, 128] : tensor<8x12x128xi64>
+        %c = nn.index [0, 0, 1] : tensor<1x1x128xi64>
+        %y = nn.attention %q, %k, %v, %l scale = 1.250000e-01 dropout = 1.000000e-01 by %r, %c, %seed, %step, %stream : (...) -> ...
+
     The gradient of query, key and value counts their way through `log_sum`, which gets none itself; nor does the mask: a mask that is trained
     is no operand of this op. Sharded keys make terms of the result. Padding of uneven shards is keys of 0 with values of 0, which add
     nothing where exp(-log_sum) is finite.
 
     **Constraints:** (C1) to (C3) as for nn.attention_log_sum; (C4) the value has the rank, batch dims, keys and element type of the key; (C5)
-    log_sum is (batch..., rows), in f64 where query and key are, else in f32.
+    log_sum is (batch..., rows), in f64 where query and key are, else in f32; (C6) a dropout is in (0, 1) and has the five operands of
+    `draw`; without one there are none: (C7) the row index is (batch..., rows), the key index (batch..., keys), batch dims of their size or
+    1; seed and counter are i64, the stream i32, each a scalar.
   }];
   let assemblyFormat = [{
     $query `,` $key `,` $value `,` $log_sum (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)?
-    (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? attr-dict
+    (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? (`dropout` `=` $dropout^ `by` $draw)? attr-dict
     `:` functional-type(operands, results)
   }];
 }
 
 def Nn_AttentionGradientOp
-    : Nn_AttentionBaseOp<"attention_gradient", "attentionGradient",
+    : Nn_AttentionWeightsOp<"attention_gradient", "attentionGradient",
                          (ins Nn_AttentionOperandAttr:$of, Nn_FloatTensor:$query, Nn_FloatTensor:$key, Nn_FloatTensor:$value,
                               Nn_FloatTensor:$log_sum, Nn_FloatTensor:$out, Nn_FloatTensor:$gradient),
                          [InferTypeOpAdaptorWithIsCompatible, AllTypesMatch<["out", "gradient"]>]> {
@@ -87,20 +105,22 @@ def Nn_AttentionGradientOp
 
         p[b, i, j] = exp(s[b, i, j] - log_sum[b, i])
         u[b, i, j] = 1 - tanh(scale * (query key^T)[b, i, j] / softcap)^2, or 1 without a softcap
-        t[b, i, j] = scale * u[b, i, j] * p[b, i, j] * sum over c of gradient[b, i, c] * (value[b, j, c] - out[b, i, c])
+        d[b, i, j] = 1 / (1 - dropout) or 0, as for nn.attention, or 1 without a dropout
+        t[b, i, j] = scale * u[b, i, j] * p[b, i, j] * sum over c of gradient[b, i, c] * (d[b, i, j] * value[b, j, c] - out[b, i, c])
         query: result[b, i, w] = sum over j of t[b, i, j] * key[b, j, w]
         key:   result[b, j, w] = sum over i of t[b, i, j] * query[b, i, w]
-        value: result[b, j, c] = sum over i of p[b, i, j] * gradient[b, i, c]
+        value: result[b, j, c] = sum over i of d[b, i, j] * p[b, i, j] * gradient[b, i, c]
 
         %dk = nn.attention_gradient key %q, %k, %v, %l, %y, %g scale = 1.250000e-01 causal
             : (tensor<4x8x64xf32>, tensor<4x8x64xf32>, tensor<4x8x64xf32>, tensor<4x8xf32>, tensor<4x8x64xf32>, tensor<4x8x64xf32>) -> tensor<4x8x64xf32>
 
-    **Constraints:** (C1) to (C5) as for nn.attention; (C6) out and gradient have one type that the result of nn.attention may have.
+    **Constraints:** (C1) to (C7) as for nn.attention; (C8) out and gradient have one type that the result of nn.attention may have.
   }];
   let assemblyFormat = [{
     $of $query `,` $key `,` $value `,` $log_sum `,` $out `,` $gradient (`mask` `=` $mask^)? `scale` `=` $scale
     (`causal` $causal^)?
-    (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? attr-dict `:` functional-type(operands, results)
+    (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? (`dropout` `=` $dropout^ `by` $draw)? attr-dict
+    `:` functional-type(operands, results)
   }];
 }
 

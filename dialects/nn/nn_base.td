@@ -174,6 +174,12 @@ class Nn_Computes<string cost, string precision, string parts>
 // An op with a gradient.
 def Nn_Differentiable : DeclareOpInterfaceMethods<GradientOpInterface>;
 
+// An op that draws random numbers.
+def Nn_Draws : DeclareOpInterfaceMethods<DrawingOpInterface>;
+
+// An op that an evaluation computes in another way where it is marked as one of the training.
+def Nn_DiffersInEvaluation : DeclareOpInterfaceMethods<EvaluatedOpInterface>;
+
 // An op with reference semantics.
 def Nn_HasReference : DeclareOpInterfaceMethods<ReferenceOpInterface>;
 

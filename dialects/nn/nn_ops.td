@@ -109,7 +109,7 @@ def Nn_IndexOp : Nn_PureOp<"index", Nn_Computes<"Free", "Source", "none">, [Nn_F
 }
 
 def Nn_RandomOp : Nn_PureOp<"random", Nn_Computes<"Random", "Wide", "none">,
-                            [DeclareOpInterfaceMethods<ScalarOpInterface>, Nn_FollowsResult]> {
+                            [DeclareOpInterfaceMethods<ScalarOpInterface>, Nn_FollowsResult, Nn_Draws]> {
   let summary = "Counter-based random numbers";
   let description = [{
     Element-wise in `index`: the number depends only on (seed, stream, counter, index), so it is the same on every mesh. `stream` keeps

@@ -146,6 +146,32 @@ def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
   ];
 }
 
+def DrawingOpInterface : OpInterface<"DrawingOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op that draws random numbers, each keyed by its place in the whole tensor. The places come with an operand, so that a shard of it
+    draws what the whole tensor has there, and a pass can move them.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the operand that numbers what is drawn, one number or a row of them for each of its elements; null where the op "
+                    "draws nothing.",
+                    "::mlir::OpOperand *", "getDrawnIndex", (ins)>,
+    InterfaceMethod<"Returns the type of the tensor whose elements it draws.",
+                    "::mlir::RankedTensorType", "getDrawnType", (ins)>
+  ];
+}
+
+def EvaluatedOpInterface : OpInterface<"EvaluatedOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op that computes something else in an evaluation where it is marked as one of the training (`nn.training_only`). A marked op without
+    this interface is its first operand then.
+  }];
+  let methods = [
+    InterfaceMethod<"Builds the op's one result in an evaluation.", "::mlir::Value", "buildEvaluation", (ins "::mlir::OpBuilder &":$builder)>
+  ];
+}
+
 def DimOrderOpInterface : OpInterface<"DimOrderOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{

@@ -6,6 +6,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/support/element_type.h"
+#include "dialects/support/reference_tensor.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/attention_mask.h"
 
@@ -53,6 +54,27 @@ std::optional<Scaled> scaledFrom(Operation *op) {
   return factor ? std::optional(Scaled{op->getOperand(1), *factor}) : std::nullopt;
 }
 
+// Returns the dropout by whose factors, 0 or 1 / (1 - ratio), weights are multiplied; nothing where they are others.
+std::optional<AttentionDropout> dropoutBy(Value factors, bool isTrainingOnly) {
+  while (Value wide = factors.getDefiningOp() ? convertedFrom(factors.getDefiningOp()) : Value()) {
+    factors = wide;
+  }
+  auto select = factors.getDefiningOp<nn::SelectOp>();
+  auto isKept = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nn::CompareOp();
+  auto drawn = isKept ? isKept.getLhs().getDefiningOp<nn::RandomOp>() : nn::RandomOp();
+  if (!drawn || isKept.getPredicate() != nn::Predicate::Ge || drawn.getDistribution() != nn::Distribution::Uniform ||
+      !drawn.getIndex().getDefiningOp<nn::IndexOp>()) {
+    return std::nullopt;
+  }
+  std::optional<double> ratio = splatOfValue(isKept.getRhs()), kept = splatOfValue(select.getOnTrue()),
+                        dropped = splatOfValue(select.getOnFalse());
+  const bool isRatio = ratio && *ratio > 0 && *ratio < 1;
+  if (!isRatio || !kept || dropped != 0.0 || *kept != reference::roundTo(select.getType().getElementType(), 1 / (1 - *ratio))) {
+    return std::nullopt;
+  }
+  return AttentionDropout{drawn, *ratio, isTrainingOnly};
+}
+
 // Follows an attention from its last product to its first one. Each op on the way has one operand that is on the way, too; where an op has
 // two that may be, the one that a product is found from.
 class Matcher {
@@ -69,9 +91,10 @@ public:
     Value weights = last.getLhs();
     while (Operation *op = enter(found, weights)) {
       if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
-        return matchScores(found, softmax.getInput()) && hasTypes(found) ? std::optional(found) : std::nullopt;
+        const bool isOne = matchScores(found, softmax.getInput()) && hasTypes(found) && drawsWeights(found, softmax.getType());
+        return isOne ? std::optional(found) : std::nullopt;
       }
-      weights = isa<nn::ReshapeOp>(op) ? headsBefore(found, op) : convertedFrom(op);
+      weights = isa<nn::ReshapeOp>(op) ? headsBefore(found, op) : isa<nn::MulOp>(op) ? keptBefore(found, op) : convertedFrom(op);
       if (!weights) {
         break;
       }
@@ -118,6 +141,18 @@ private:
     found.apart.assign(apart.begin(), apart.end());
     found.joined.assign(joined.begin(), joined.end());
     return reshape->getOperand(0);
+  }
+
+  // The weights of which a dropout leaves some out. It draws for the heads, not for the rows of groups.
+  static Value keptBefore(Attention &found, Operation *op) {
+    for (unsigned i : {0, 1}) {
+      const bool isOnly = op->hasAttr(nn::kTrainingOnlyAttr);
+      found.dropout = found.dropout || (isOnly && i == 1) ? std::nullopt : dropoutBy(op->getOperand(1 - i), isOnly);
+      if (found.dropout) {
+        return op->getOperand(i);
+      }
+    }
+    return {};
   }
 
   // The scores of the groups, as the first product makes them.
@@ -239,6 +274,18 @@ private:
       return false;
     }
     return element.isF64() || llvm::none_of(found.inner, [](Operation *op) { return typeOf(op->getResult(0)).getElementType().isF64(); });
+  }
+
+  // Whether a dropout draws a number for each weight, of the type of sums.
+  static bool drawsWeights(const Attention &found, RankedTensorType weights) {
+    auto product = cast<nn::MatMulOp>(found.inner.back());
+    const bool isWide = product.getLhs().getType().getElementType().isF64();
+    if (!found.dropout) {
+      return true;
+    }
+    nn::RandomOp random = found.dropout->drawn;
+    RankedTensorType drawn = random.getType();
+    return drawn.getShape() == weights.getShape() && drawn.getElementType().isF64() == isWide;
   }
 
   const DenseSet<Value> &trained;

@@ -21,6 +21,13 @@ struct AttentionMask {
   double hidden = -std::numeric_limits<double>::infinity(); // of bools: what stands instead of the score
 };
 
+// A dropout of weights: what it draws, and how many of them it leaves out.
+struct AttentionDropout {
+  nn::RandomOp drawn;  // one number for each weight, the element of an nn.index
+  double ratio;        // the weights of smaller numbers are left out
+  bool isTrainingOnly; // nn.training_only
+};
+
 // An attention of the program: what it is of, and the ops whose results are its scores and weights.
 struct Attention {
   nn::MatMulOp last;             // of the weights and the values
@@ -29,6 +36,7 @@ struct Attention {
   double scale = 1;
   double softcap = 0; // 0: none
   llvm::SmallVector<AttentionMask> masks;
+  std::optional<AttentionDropout> dropout;
   llvm::SmallVector<mlir::Operation *> inner;
   // Of heads that share keys: the shape of the weights by heads, (batch..., heads, rows, keys), and the one that products have, in which
   // the heads of a group are rows.
@@ -40,7 +48,7 @@ struct Attention {
 bool swapsLastDims(nn::TransposeOp op);
 
 // Returns the attention whose last product this is: of weights that a softmax makes of a product, scaled and masked, by ops that nothing
-// else reads. Nothing where it is none, or a mask is one of the values that are trained.
+// else reads; a dropout may leave some of them out. Nothing where it is none, or a mask is one of the values that are trained.
 std::optional<Attention> matchAttention(nn::MatMulOp last, const llvm::DenseSet<mlir::Value> &trained);
 
 } // namespace ashlar::train

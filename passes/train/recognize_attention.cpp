@@ -70,7 +70,8 @@ public:
       value = repeatForHeads(b, found, value);
     }
     auto takes = [&](const Form &form) {
-      const exec::AttentionForm asked = {form.mask ? typeOf(form.mask) : RankedTensorType(), form.diagonal, form.window, found.softcap};
+      const exec::AttentionForm asked = {form.mask ? typeOf(form.mask) : RankedTensorType(), form.diagonal, form.window, found.softcap,
+                                         found.dropout.has_value()};
       return !callsOf || (last.getType().getElementType() == element &&
                           exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(value), asked));
     };
@@ -86,12 +87,18 @@ public:
     const int64_t diagonal = form->diagonal.value_or(0);
     Value logSum = nn::AttentionLogSumOp::create(b, query, key, form->mask, scale, isCausal, diagonal, form->window, softcap);
     RankedTensorType type = found.isJoined ? typeByHeads(found, last.getType()) : last.getType();
-    Value result =
-        nn::AttentionOp::create(b, type, query, key, value, logSum, form->mask, scale, isCausal, diagonal, form->window, softcap);
+    SmallVector<Value> draw = found.dropout ? readDraw(b, *found.dropout) : SmallVector<Value>();
+    llvm::APFloat dropout(found.dropout ? found.dropout->ratio : 0.0);
+    auto attention = nn::AttentionOp::create(b, type, query, key, value, logSum, form->mask, scale, isCausal, diagonal, form->window,
+                                             softcap, draw, dropout);
+    Value result = attention;
     if (found.isJoined) {
       result = nn::ReshapeOp::create(b, last.getType(), result);
     }
     result.getDefiningOp()->setDiscardableAttrs(last->getDiscardableAttrDictionary());
+    if (found.dropout && found.dropout->isTrainingOnly) {
+      attention->setAttr(nn::kTrainingOnlyAttr, b.getUnitAttr());
+    }
     last.replaceAllUsesWith(result);
     last.erase();
   }
@@ -114,6 +121,18 @@ private:
     dims.erase(dims.begin() + group + 1);
     Value repeated = nn::BroadcastOp::create(b, typeOf(value).clone(shape), value, dims);
     return nn::ReshapeOp::create(b, typeOf(value).clone(heads), repeated);
+  }
+
+  // Returns what a dropout of weights draws from, the index of a weight as that of its row plus that of its key.
+  static SmallVector<Value> readDraw(ImplicitLocOpBuilder &b, const AttentionDropout &dropout) {
+    nn::RandomOp drawn = dropout.drawn;
+    auto index = drawn.getIndex().getDefiningOp<nn::IndexOp>();
+    RankedTensorType type = index.getType();
+    SmallVector<int64_t> ofKeys(type.getRank() - 1, 0), keys(type.getRank() - 1, 1);
+    ofKeys.back() = index.getStrides().back();
+    keys.back() = type.getShape().back();
+    Value row = nn::IndexOp::create(b, type.clone(type.getShape().drop_back()), index.getStrides().drop_back());
+    return {row, nn::IndexOp::create(b, type.clone(keys), ofKeys), drawn.getSeed(), drawn.getCounter(), drawn.getStream()};
   }
 
   static Value as(ImplicitLocOpBuilder &b, Type element, Value value) {

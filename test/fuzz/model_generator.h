@@ -67,6 +67,7 @@ private:
   void rows();
   void normaliseByMoments(mlir::Value x);
   void normalise();
+  llvm::SmallVector<mlir::Value> drawOf(llvm::ArrayRef<int64_t> rows, int64_t keys);
   void attention();
 
   // ... ops of integers at the ends of their range, ...

@@ -73,6 +73,16 @@ void ModelGenerator::rows() {
   }
 }
 
+// Returns what a dropout of weights of these rows and of so many keys draws from.
+SmallVector<Value> ModelGenerator::drawOf(ArrayRef<int64_t> rows, int64_t keys) {
+  SmallVector<int64_t> ofRows = rowMajorStrides(rows), shape(rows.size(), 1), ofKeys(rows.size(), 0);
+  llvm::for_each(ofRows, [&](int64_t &stride) { stride *= keys; });
+  shape.back() = keys;
+  ofKeys.back() = 1;
+  Value stream = nn::ConstantOp::create(b, nn::splat(RankedTensorType::get({}, b.getI32Type()), attentionDice.roll(1000)));
+  return {nn::IndexOp::create(b, i64(rows), ofRows), nn::IndexOp::create(b, i64(shape), ofKeys), seed, step, stream};
+}
+
 // Of x to itself, or to another value of its type. No op couples samples, which are dim 0 of models with a batch.
 void ModelGenerator::attention() {
   auto any = [&](ArrayRef<Value> values) { return values[attentionDice.roll(static_cast<int64_t>(values.size()))]; };
@@ -92,8 +102,14 @@ void ModelGenerator::attention() {
     shape.back() = shapeOf(x).end()[-2];
     mask = nn::MulOp::create(b, nn::CastOp::create(b, floats(shape), rowMajorIndex(shape)), splat(floats(shape), 0.125));
   }
+  SmallVector<Value> draw;
+  llvm::APFloat dropout(attentionDice.oneIn(3) ? 0.25 : 0.0);
+  if (!dropout.isZero()) {
+    draw = drawOf(shapeOf(x).drop_back(), shapeOf(x).end()[-2]);
+  }
   Value logSum = nn::AttentionLogSumOp::create(b, x, key, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap);
-  add(nn::AttentionOp::create(b, x, key, value, logSum, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap), boundOf(value));
+  add(nn::AttentionOp::create(b, x, key, value, logSum, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap, draw, dropout),
+      boundOf(value) / (1 - dropout.convertToDouble()));
 }
 
 // x by its own moments along some dims, as a batch or a sample is normalized, or by others.

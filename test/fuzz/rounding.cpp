@@ -71,7 +71,7 @@ Tensor onesLike(const Tensor &tensor) {
 Tensor attentionSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &result) {
   const double scale = op->getAttrOfType<FloatAttr>("scale").getValueAsDouble();
   const Tensor &query = operands[0], &key = operands[1];
-  auto masked = [&](Value mask) { return mask ? largestOf(operands.back()) : 0; };
+  auto masked = [&](auto typed) { return typed.getMask() ? largestOf(operands[typed.getMaskMutable().begin()->getOperandNumber()]) : 0; };
   double scores = scale * static_cast<double>(query.getShape().back()) * largestOf(query) * largestOf(key);
   Tensor sizes(result.getType());
   auto fill = [&](llvm::function_ref<double(int64_t)> size) {
@@ -81,20 +81,21 @@ Tensor attentionSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &re
     return sizes;
   };
   if (auto logSum = dyn_cast<nn::AttentionLogSumOp>(op)) {
-    scores += masked(logSum.getMask());
+    scores += masked(logSum);
     return fill([&](int64_t i) { return std::abs(result.getFloat(i)) + scores; });
   }
   if (auto attention = dyn_cast<nn::AttentionOp>(op)) {
-    scores += masked(attention.getMask());
+    scores += masked(attention);
     SmallVector<Tensor> positive(operands);
     positive[2] = magnitudes(operands[2]);
     Tensor sums = attention.evaluate(positive);
     return fill([&](int64_t i) { return sums.getFloat(i) * (1 + 2 * scores); });
   }
   auto gradient = cast<nn::AttentionGradientOp>(op);
-  scores += masked(gradient.getMask());
+  scores += masked(gradient);
   const double rows = static_cast<double>(query.getShape().end()[-2]), columns = static_cast<double>(operands[2].getShape().back());
-  const double slope = largestOf(operands[5]), ofScore = scale * slope * columns * (largestOf(operands[2]) + largestOf(operands[4]));
+  const double slope = largestOf(operands[5]) / (1 - gradient.getDropout().convertToDouble()),
+               ofScore = scale * slope * columns * (largestOf(operands[2]) + largestOf(operands[4]));
   const double size = gradient.getOf() == nn::AttentionOperand::Query ? ofScore * largestOf(key)
                       : gradient.getOf() == nn::AttentionOperand::Key ? ofScore * largestOf(query) * rows
                                                                       : slope * rows;

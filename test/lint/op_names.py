@@ -35,14 +35,13 @@ ALLOWED = {
     "passes/partition/compute_in_blocks.cpp": ("Slice", "counts elements in its attributes"),
     "passes/partition/exchange_windows.cpp": ("Broadcast", "what is repeated is sent once"),
     "passes/partition/partition.cpp": ("Index Slice", "count elements in their attributes"),
-    "passes/train/update/accumulate.cpp": ("Random", "draws by the place of a sample in the step"),
     "passes/train/attention_mask.cpp": ("Broadcast Cast Reshape", "the views of a mask"),
-    "passes/train/attention_matcher.cpp": ("Add Cast Div MatMul Mul Reshape Select Softmax Tanh Transpose", "the forms of an attention"),
-    "passes/train/attention_matcher.h": ("MatMul Transpose", "the same"),
-    "passes/train/recognize_attention.cpp": ("MatMul Transpose", "the same"),
+    "passes/train/attention_matcher.cpp": ("Add Cast Compare Div Index MatMul Mul Random Reshape Select Softmax Tanh Transpose", "the forms of an attention"),
+    "passes/train/attention_matcher.h": ("MatMul Random Transpose", "the same"),
+    "passes/train/recognize_attention.cpp": ("Index MatMul Random Transpose", "the same"),
     "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
-    "passes/train/loss/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Random Reshape Select Sub", "how losses are put together"),
+    "passes/train/loss/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Reshape Select Sub", "how losses are put together"),
     "passes/train/widen_gradients.cpp": ("Add Cast Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
 }
 

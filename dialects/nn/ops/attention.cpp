@@ -49,7 +49,38 @@ template <typename Adaptor> LogicalResult checkScores(std::optional<Location> lo
   return success();
 }
 
-// C1 to C5
+// C6, C7
+template <typename Adaptor> LogicalResult checkDraw(std::optional<Location> loc, Adaptor adaptor) {
+  const double dropout = adaptor.getDropout().convertToDouble();
+  ValueRange draw = adaptor.getDraw();
+  if (dropout == 0 ? !draw.empty() : !(dropout > 0 && dropout < 1) || draw.size() != 5) { // C6
+    return emitOptionalError(loc, "dropout ", dropout, " with ", draw.size(), " operands to draw from; one in (0, 1) has 5, 0 has none");
+  }
+  if (draw.empty()) {
+    return success();
+  }
+  RankedTensorType scores = scoresTypeOf(typeOf(adaptor.getQuery()), typeOf(adaptor.getKey()));
+  auto isIndex = [&](Value index, size_t dim, bool isWhole) { // of batch dims and a dim of the scores
+    ArrayRef<int64_t> shape = shapeOf(index), whole = scores.getShape();
+    const size_t batch = whole.size() - 2;
+    return typeOf(index).getElementType().isInteger(64) && shape.size() == batch + 1 && shape.back() == whole[dim] &&
+           llvm::all_of(llvm::seq<size_t>(0, batch), [&](size_t d) { return shape[d] == whole[d] || (shape[d] == 1 && !isWhole); });
+  };
+  const bool fits = isIndex(draw[0], scores.getRank() - 2, /*isWhole=*/true) && isIndex(draw[1], scores.getRank() - 1, /*isWhole=*/false);
+  if (!fits) { // C7
+    return emitOptionalError(loc, "indices of ", draw[0].getType(), " and ", draw[1].getType(), " do not number the weights of scores of ",
+                             scores);
+  }
+  constexpr unsigned kBits[] = {64, 64, 32};
+  for (auto [value, bits] : llvm::zip_equal(draw.drop_front(2), kBits)) {
+    if (typeOf(value).getRank() != 0 || !typeOf(value).getElementType().isInteger(bits)) {
+      return emitOptionalError(loc, "draws from ", value.getType(), ", which is no scalar of i", bits);
+    }
+  }
+  return success();
+}
+
+// C1 to C7
 template <typename Adaptor> LogicalResult checkAttention(std::optional<Location> loc, Adaptor adaptor) {
   if (failed(checkScores(loc, adaptor))) {
     return failure();
@@ -63,7 +94,7 @@ template <typename Adaptor> LogicalResult checkAttention(std::optional<Location>
   if (logSum != expected) { // C5
     return emitOptionalError(loc, "log_sum of ", logSum, " is not of ", expected);
   }
-  return success();
+  return checkDraw(loc, adaptor);
 }
 
 // Returns the type of an attention's result, the narrower one of two where there are two.
@@ -107,7 +138,7 @@ LogicalResult AttentionGradientOp::inferReturnTypes(MLIRContext *, std::optional
   if (failed(checkAttention(loc, adaptor))) {
     return failure();
   }
-  if (RankedTensorType out = typeOf(adaptor.getOut()), expected = resultTypeOf(adaptor); !isOrWidens(expected, out)) { // C6
+  if (RankedTensorType out = typeOf(adaptor.getOut()), expected = resultTypeOf(adaptor); !isOrWidens(expected, out)) { // C8
     return emitOptionalError(loc, "out of ", out, " is not of ", expected);
   }
   Value operands[] = {adaptor.getQuery(), adaptor.getKey(), adaptor.getValue()};
@@ -207,18 +238,33 @@ struct AttentionFactors {
     ofValue.back() = ofOut.back() = {column};
   }
 
-  // Returns the rule of an op with these operands, then the mask where there is one.
+  // Adds what a dropout draws from.
+  template <typename Op> void addDraw(Op op) {
+    if (op.getDraw().empty()) {
+      return;
+    }
+    TensorFactors ofKeyIndex;
+    for (auto [d, size] : llvm::enumerate(shapeOf(op.getDraw()[1]))) {
+      const TensorFactors::value_type &whole = d + 2 == scores.size() ? scores.back() : scores[d];
+      ofKeyIndex.push_back(size == rule.factors[whole.front()].size ? whole : TensorFactors::value_type());
+    }
+    ofDraw = {ofLogSum, ofKeyIndex, {}, {}, {}};
+  }
+
+  // Returns the rule of an op with these operands, then the mask and what a dropout draws from where there is one.
   ShardingRule finish(ArrayRef<TensorFactors> operands, const TensorFactors &result) {
     rule.operands.assign(operands.begin(), operands.end());
     if (!ofMask.empty()) {
       rule.operands.push_back(ofMask);
     }
+    llvm::append_range(rule.operands, ofDraw);
     rule.results = {result};
     return rule;
   }
 
   ShardingRule rule;
   TensorFactors ofQuery, ofKey, ofLogSum, ofValue, ofOut, scores, ofMask;
+  SmallVector<TensorFactors> ofDraw;
 };
 
 } // namespace
@@ -233,6 +279,7 @@ ShardingRule AttentionLogSumOp::getShardingRule() {
 ShardingRule AttentionOp::getShardingRule() {
   AttentionFactors f(*this, FactorKind::PassThrough, FactorKind::Reduction);
   f.addColumns(shapeOf(getValue()).back(), FactorKind::PassThrough);
+  f.addDraw(*this);
   return f.finish({f.ofQuery, f.ofKey, f.ofValue, f.ofLogSum}, f.ofOut);
 }
 
@@ -245,6 +292,7 @@ ShardingRule AttentionGradientOp::getShardingRule() {
   AttentionFactors f(*this, ofQuery ? FactorKind::PassThrough : FactorKind::Reduction,
                      ofQuery ? FactorKind::Reduction : FactorKind::PassThrough);
   f.addColumns(shapeOf(getValue()).back(), ofValue ? FactorKind::PassThrough : FactorKind::Reduction);
+  f.addDraw(*this);
   return f.finish({f.ofQuery, f.ofKey, f.ofValue, f.ofLogSum, f.ofOut, f.ofOut}, ofQuery ? f.ofQuery : ofValue ? f.ofValue : f.ofKey);
 }
 
@@ -255,10 +303,45 @@ ShardingRule AttentionGradientOp::getShardingRule() {
 void AttentionOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   NnBuilder b(*this, builder);
   for (AttentionOperand of : {AttentionOperand::Query, AttentionOperand::Key, AttentionOperand::Value}) {
-    out[static_cast<size_t>(of)] =
-        AttentionGradientOp::create(b, getOperand(static_cast<unsigned>(of)).getType(), of, getQuery(), getKey(), getValue(), getLogSum(),
-                                    getResult(), g[0], getMask(), getScale(), getCausal(), getDiagonal(), getWindow(), getSoftcap());
+    out[static_cast<size_t>(of)] = AttentionGradientOp::create(
+        b, getOperand(static_cast<unsigned>(of)).getType(), of, getQuery(), getKey(), getValue(), getLogSum(), getResult(), g[0], getMask(),
+        getScale(), getCausal(), getDiagonal(), getWindow(), getSoftcap(), getDraw(), getDropout());
   }
+}
+
+//===-- Dropout -----------------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+template <typename Op> OpOperand *drawnIndexOf(Op op) {
+  return op.getDraw().empty() ? nullptr : &*op.getDrawMutable().begin();
+}
+
+} // namespace
+
+OpOperand *AttentionOp::getDrawnIndex() {
+  return drawnIndexOf(*this);
+}
+
+RankedTensorType AttentionOp::getDrawnType() {
+  return scoresTypeOf(getQuery().getType(), getKey().getType());
+}
+
+OpOperand *AttentionGradientOp::getDrawnIndex() {
+  return drawnIndexOf(*this);
+}
+
+RankedTensorType AttentionGradientOp::getDrawnType() {
+  return scoresTypeOf(getQuery().getType(), getKey().getType());
+}
+
+// Without the dropout of its weights.
+Value AttentionOp::buildEvaluation(OpBuilder &builder) {
+  auto plain = cast<AttentionOp>(builder.clone(**this));
+  plain.getDrawMutable().clear();
+  plain.setDropout(APFloat(0.0));
+  plain->removeAttr(kTrainingOnlyAttr);
+  return plain;
 }
 
 //===-- Expansion ---------------------------------------------------------------------------------------------------------------------===//
@@ -331,10 +414,35 @@ template <typename Op> Value buildWeights(NnBuilder &b, Op op) {
   return ExpOp::create(b, b.sub(scores, alongLast(b, op.getLogSum(), scores)));
 }
 
+// Returns how often each weight counts: 1 / (1 - dropout) times, or not at all; null where there is no dropout.
+template <typename Op> Value buildKept(NnBuilder &b, Op op) {
+  if (op.getDraw().empty()) {
+    return {};
+  }
+  RankedTensorType type = scoresTypeOf(op.getQuery().getType(), op.getKey().getType());
+  const double dropout = op.getDropout().convertToDouble();
+  ValueRange draw = op.getDraw();
+  SmallVector<int64_t> shape(shapeOf(draw[1])); // of the key index as a mask
+  shape.insert(shape.end() - 1, 1);
+  Value ofRows = alongLast(b, draw[0], b.constant(type, 0));
+  Value ofKeys = repeatMask(b, ReshapeOp::create(b, typeOf(draw[1]).clone(shape), draw[1]), type.getShape());
+  Value drawn = RandomOp::create(b, type, Distribution::Uniform, b.add(ofRows, ofKeys), draw[2], draw[3], draw[4]);
+  return b.selectOrZero(b.compare(Predicate::Ge, drawn, dropout), b.constant(type, 1 / (1 - dropout)));
+}
+
+// Returns the weights of the values.
+template <typename Op> Value buildKeptWeights(NnBuilder &b, Op op) {
+  Value weights = buildWeights(b, op), kept = buildKept(b, op);
+  return b.as(op.getValue(), kept ? b.mul(weights, kept) : weights);
+}
+
 // Returns the gradients of the products of queries and keys, of the type of these.
 Value buildScoreGradients(NnBuilder &b, AttentionGradientOp op) {
   Value weights = buildWeights(b, op), slope = op.getGradient();
   Value ofWeights = product(b, typeOf(weights), b.as(op.getValue(), slope), op.getValue(), /*transposeLhs=*/false, /*transposeRhs=*/true);
+  if (Value kept = buildKept(b, op)) {
+    ofWeights = b.mul(ofWeights, kept);
+  }
   Value products = b.as(weights, b.mul(b.wide(slope), b.wide(op.getOut())));
   Value mean = b.sum(products, {typeOf(products).getRank() - 1});
   Value gradients = b.mul(weights, b.sub(ofWeights, alongLast(b, mean, weights)));
@@ -358,8 +466,7 @@ Value AttentionLogSumOp::buildExpansion(OpBuilder &builder) {
 
 Value AttentionOp::buildExpansion(OpBuilder &builder) {
   NnBuilder b(*this, builder);
-  Value weights = b.as(getValue(), buildWeights(b, *this));
-  return product(b, getType(), weights, getValue(), /*transposeLhs=*/false, /*transposeRhs=*/false);
+  return product(b, getType(), buildKeptWeights(b, *this), getValue(), /*transposeLhs=*/false, /*transposeRhs=*/false);
 }
 
 Value AttentionGradientOp::buildExpansion(OpBuilder &builder) {
@@ -370,7 +477,7 @@ Value AttentionGradientOp::buildExpansion(OpBuilder &builder) {
   case AttentionOperand::Key:
     return product(b, getType(), buildScoreGradients(b, *this), getQuery(), /*transposeLhs=*/true, /*transposeRhs=*/false);
   case AttentionOperand::Value: {
-    Value weights = b.as(getValue(), buildWeights(b, *this));
+    Value weights = buildKeptWeights(b, *this);
     return product(b, getType(), weights, b.as(getValue(), getGradient()), /*transposeLhs=*/true, /*transposeRhs=*/false);
   }
   }

@@ -5,6 +5,7 @@
 #include "dialects/nn/nn.h"
 #include "dialects/nn/ops/attention_scores.h"
 #include "dialects/nn/ops/evaluation.h"
+#include "dialects/nn/ops/philox.h"
 
 #include <cmath>
 
@@ -19,10 +20,10 @@ class ReferenceScores {
 public:
   template <typename Op>
   ReferenceScores(Op op, ArrayRef<Tensor> operands)
-      : query(operands[0]), key(operands[1]), mask(op.getMask() ? &operands.back() : nullptr), scale(op.getScale().convertToDouble()),
-        softcap(op.getSoftcap().convertToDouble()), diagonal(op.getCausal() ? diagonalOf(op) : INT64_MAX),
-        firstDistance(firstDistanceOf(op)), shape(scoresTypeOf(op.getQuery().getType(), op.getKey().getType()).getShape()),
-        width(columnsOf(query.getType())) {
+      : query(operands[0]), key(operands[1]), mask(op.getMask() ? &operands[op.getMaskMutable().begin()->getOperandNumber()] : nullptr),
+        scale(op.getScale().convertToDouble()), softcap(op.getSoftcap().convertToDouble()),
+        diagonal(op.getCausal() ? diagonalOf(op) : INT64_MAX), firstDistance(firstDistanceOf(op)),
+        shape(scoresTypeOf(op.getQuery().getType(), op.getKey().getType()).getShape()), width(columnsOf(query.getType())) {
     rows = shape.end()[-2];
     keys = shape.back();
     batches = llvm::product_of(ArrayRef(shape).drop_back(2));
@@ -74,6 +75,45 @@ private:
   int64_t width;
 };
 
+// How often the weights of an attention count.
+class ReferenceDropout {
+public:
+  template <typename Op> ReferenceDropout(Op op, ArrayRef<Tensor> operands) : dropout(op.getDropout().convertToDouble()) {
+    if (op.getDraw().empty()) {
+      return;
+    }
+    draw = operands.drop_front(op.getDrawMutable().begin()->getOperandNumber()).take_front(5);
+    shape.assign(shapeOf(op.getQuery()).drop_back().begin(), shapeOf(op.getQuery()).drop_back().end());
+    isWide = typeOf(op.getQuery()).getElementType().isF64();
+    if (!isWide) { // as the numbers that it is compared with
+      least = static_cast<float>(dropout);
+    }
+  }
+
+  // Returns how often the weight of a row, counted over the batch, and a key counts.
+  double countOf(int64_t row, int64_t j) const {
+    if (draw.empty()) {
+      return 1;
+    }
+    const Tensor &keys = draw[1];
+    int64_t place = 0, rest = row / std::max<int64_t>(shape.back(), 1), stride = keys.getShape().back(); // of the row of the key index
+    for (size_t d = shape.size() - 1; d-- > 0; rest /= shape[d]) {
+      place += keys.getShape()[d] == 1 ? 0 : rest % shape[d] * stride;
+      stride *= keys.getShape()[d];
+    }
+    const int64_t index = draw[0].getInt(row) + keys.getInt(place + j);
+    PhiloxWords words = philoxOfElement(index, draw[2].getInt(0), draw[3].getInt(0), static_cast<uint32_t>(draw[4].getInt(0)));
+    const double drawn = isWide ? ((words[0] >> 5) * 0x1p26 + (words[1] >> 6)) * 0x1p-53 : (words[0] >> 8) * 0x1p-24;
+    return drawn >= least ? 1 / (1 - dropout) : 0;
+  }
+
+private:
+  ArrayRef<Tensor> draw;
+  SmallVector<int64_t> shape; // of the rows
+  double dropout, least = dropout;
+  bool isWide = false;
+};
+
 } // namespace
 
 Tensor AttentionLogSumOp::evaluate(ArrayRef<Tensor> operands) {
@@ -96,11 +136,16 @@ Tensor AttentionOp::evaluate(ArrayRef<Tensor> operands) {
   Tensor result(getType());
   int64_t columns = result.getShape().back();
   ReferenceScores reference(*this, operands);
+  ReferenceDropout dropout(*this, operands);
+  std::vector<double> weights(reference.keys);
   reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores, ArrayRef<double>) {
+    for (auto [j, score] : llvm::enumerate(scores)) {
+      weights[j] = std::exp(score - logSum.getFloat(row)) * dropout.countOf(row, static_cast<int64_t>(j));
+    }
     for (int64_t c = 0; c < columns; ++c) {
       double sum = 0;
-      for (auto [j, score] : llvm::enumerate(scores)) {
-        sum += std::exp(score - logSum.getFloat(row)) * value.getFloat((batch * reference.keys + j) * columns + c);
+      for (auto [j, weight] : llvm::enumerate(weights)) {
+        sum += weight * value.getFloat((batch * reference.keys + j) * columns + c);
       }
       result.setFloat(row * columns + c, sum);
     }
@@ -115,12 +160,13 @@ Tensor AttentionGradientOp::evaluate(ArrayRef<Tensor> operands) {
   Tensor result(getType());
   std::vector<double> sums(result.getNumElements(), 0);
   ReferenceScores reference(*this, operands);
+  ReferenceDropout dropout(*this, operands);
   reference.forEachRow([&](int64_t batch, int64_t row, ArrayRef<double> scores, ArrayRef<double> slopes) {
     for (auto [j, score] : llvm::enumerate(scores)) {
       int64_t keyRow = batch * reference.keys + static_cast<int64_t>(j);
-      double weight = std::exp(score - logSum.getFloat(row)), ofScore = 0;
+      double weight = std::exp(score - logSum.getFloat(row)), count = dropout.countOf(row, static_cast<int64_t>(j)), ofScore = 0;
       for (int64_t c = 0; c < columns; ++c) {
-        ofScore += slope.getFloat(row * columns + c) * (value.getFloat(keyRow * columns + c) - out.getFloat(row * columns + c));
+        ofScore += slope.getFloat(row * columns + c) * (count * value.getFloat(keyRow * columns + c) - out.getFloat(row * columns + c));
       }
       ofScore *= weight * slopes[j] * getScale().convertToDouble();
       for (int64_t w = 0; w < width && getOf() == AttentionOperand::Query; ++w) {
@@ -130,7 +176,7 @@ Tensor AttentionGradientOp::evaluate(ArrayRef<Tensor> operands) {
         sums[keyRow * width + w] += ofScore * query.getFloat(row * width + w);
       }
       for (int64_t c = 0; c < columns && getOf() == AttentionOperand::Value; ++c) {
-        sums[keyRow * columns + c] += weight * slope.getFloat(row * columns + c);
+        sums[keyRow * columns + c] += count * weight * slope.getFloat(row * columns + c);
       }
     }
   });

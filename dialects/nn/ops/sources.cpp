@@ -76,6 +76,14 @@ ShardingRule RandomOp::getShardingRule() {
   return rule;
 }
 
+OpOperand *RandomOp::getDrawnIndex() {
+  return &getIndexMutable();
+}
+
+RankedTensorType RandomOp::getDrawnType() {
+  return getType();
+}
+
 namespace {
 
 Value shiftRight(ImplicitLocOpBuilder &b, Value x, int64_t bits) {

@@ -56,6 +56,11 @@ std::optional<std::array<int64_t, 4>> stridesOf(RankedTensorType mask, RankedTen
   return std::array<int64_t, 4>{ofBatch, stride(2), stride(1), stride(0)};
 }
 
+// Whether all heads have the same numbers of keys in a dropout, which its key index has for each where batch dims are whole.
+bool drawsAlike(OperandRange draw) {
+  return draw.empty() || ShapedType::getNumElements(shapeOf(draw[1]).drop_back()) == 1;
+}
+
 // Whether the library takes an op; `others`: tensors besides query, key and value that have to be of their type.
 template <typename Op> bool takesOp(Op op, TypeRange others, exec::Target target) {
   RankedTensorType query = typeOf(op.getQuery());
@@ -64,10 +69,11 @@ template <typename Op> bool takesOp(Op op, TypeRange others, exec::Target target
   form.diagonal = op.getCausal() ? std::optional(static_cast<int64_t>(op.getDiagonal())) : std::nullopt;
   form.window = static_cast<int64_t>(op.getWindow());
   form.softcap = op.getSoftcap().convertToDouble();
+  form.drops = !op.getDraw().empty();
   const bool areAlike =
       llvm::all_of(others, [&](Type type) { return cast<RankedTensorType>(type).getElementType() == query.getElementType(); });
   return areAlike && typeOf(op.getLogSum()).getElementType().isF32() && (!form.mask || stridesOf(form.mask, query)) &&
-         exec::takesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), form);
+         drawsAlike(op.getDraw()) && exec::takesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), form);
 }
 
 // Whether two ops have the same scores.
@@ -110,12 +116,14 @@ Value withHeadsInside(Value tensor) {
   return swap ? swap.getInput() : tensor;
 }
 
-// Whether the library reads an operand with its heads inside its rows, too: masks and log-sum-exps have no columns.
+// Whether the library reads an operand with its heads inside its rows, too: masks, log-sum-exps and indices have no columns.
 bool mayHaveHeadsInside(OpOperand &operand) {
-  auto isMask = [&](auto op) { return op.getMask() && op.getMaskMutable().begin()->getOperandNumber() == operand.getOperandNumber(); };
+  const unsigned number = operand.getOperandNumber();
+  auto isMask = [&](auto op) { return op.getMask() && op.getMaskMutable().begin()->getOperandNumber() == number; };
+  auto isDrawn = [&](auto op) { return !op.getDraw().empty() && op.getDrawMutable().begin()->getOperandNumber() <= number; };
   return llvm::TypeSwitch<Operation *, bool>(operand.getOwner())
       .Case<nn::AttentionOp, nn::AttentionGradientOp>(
-          [&](auto op) { return !isMask(op) && op.getLogSumMutable().getOperandNumber() != operand.getOperandNumber(); })
+          [&](auto op) { return !isMask(op) && !isDrawn(op) && op.getLogSumMutable().getOperandNumber() != number; })
       .Case<nn::AttentionLogSumOp>([&](auto op) { return !isMask(op); })
       .Default(false);
 }
@@ -290,9 +298,9 @@ void joinAttention(func::FuncOp function, exec::Target target) {
   std::map<std::vector<const void *>, unsigned> numbers; // of gradients, by what they are of
   std::vector<SmallVector<nn::AttentionGradientOp, 3>> gradients;
   function.walk([&](nn::AttentionGradientOp op) {
-    std::vector<const void *> key = {op.getScaleAttr().getAsOpaquePointer(), op.getCausalAttr().getAsOpaquePointer(),
+    std::vector<const void *> key = {op.getScaleAttr().getAsOpaquePointer(),    op.getCausalAttr().getAsOpaquePointer(),
                                      op.getDiagonalAttr().getAsOpaquePointer(), op.getWindowAttr().getAsOpaquePointer(),
-                                     op.getSoftcapAttr().getAsOpaquePointer()};
+                                     op.getSoftcapAttr().getAsOpaquePointer(),  op.getDropoutAttr().getAsOpaquePointer()};
     llvm::for_each(op->getOperands(), [&](Value operand) { key.push_back(operand.getAsOpaquePointer()); });
     auto [number, isNew] = numbers.try_emplace(std::move(key), gradients.size());
     if (isNew) {
@@ -357,6 +365,7 @@ LogicalResult buildAttentionCall(const CallSite &site) {
     if (Value mask = op.getMask()) {
       take(mask, exec::AttentionTensors::None);
     }
+    llvm::for_each(op.getDraw(), [&](Value value) { take(value, exec::AttentionTensors::None); });
   };
   auto build = [&](auto op, bool backward) {
     RankedTensorType query = typeOf(op.getQuery());
@@ -364,7 +373,7 @@ LogicalResult buildAttentionCall(const CallSite &site) {
     DenseI64ArrayAttr strides = op.getMask() ? site.builder.getDenseI64ArrayAttr(*stridesOf(typeOf(op.getMask()), query)) : nullptr;
     exec::AttentionOp::create(site.builder, site.loc, backward, site.builder.getArrayAttr(buffers), sizes.batch, sizes.heads, sizes.rows,
                               sizes.keys, sizes.width, sizes.columns, op.getScale(), op.getCausal(), op.getDiagonal(), op.getWindow(),
-                              op.getSoftcap(), strides, inside);
+                              op.getSoftcap(), strides, inside, op.getDropout());
     return success();
   };
   auto gradients = llvm::to_vector(body.getOps<nn::AttentionGradientOp>());
@@ -410,6 +419,10 @@ ashlar_rt_attention_desc describeAttention(exec::AttentionOp call) {
     llvm::copy(*strides, desc.mask_strides);
   }
   desc.scale = static_cast<float>(call.getScale().convertToDouble());
+  if (const double dropout = call.getDropout().convertToDouble(); dropout != 0) {
+    desc.dropout = static_cast<float>(dropout);
+    desc.kept = static_cast<float>(1 / (1 - dropout));
+  }
   return desc;
 }
 

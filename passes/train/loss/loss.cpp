@@ -220,7 +220,9 @@ struct LossPass : public impl::LossPassBase<LossPass> {
     if (!isTraining) {
       made.function.walk([](Operation *op) {
         if (op->hasAttr(nn::kTrainingOnlyAttr)) {
-          op->getResult(0).replaceAllUsesWith(op->getOperand(0));
+          OpBuilder before(op);
+          auto other = dyn_cast<EvaluatedOpInterface>(op);
+          op->getResult(0).replaceAllUsesWith(other ? other.buildEvaluation(before) : op->getOperand(0));
         }
       });
       found = findNamedValue(made.function, output); // which may be one of these

@@ -227,10 +227,10 @@ Dependence SampleDependence::visitIndex(const Pair &pair) const {
 }
 
 // Random numbers of samples are drawn by their place in the step (ashlar-accumulate), as those of the whole batch are.
-Dependence SampleDependence::visitRandom(const Pair &pair) const {
-  std::optional<int64_t> dim = grownDim(pair.op->getResult(0).getType(), pair.larger->getResult(0).getType());
+Dependence SampleDependence::visitDrawnIndex(const Pair &pair, OpOperand &index) const {
+  auto type = cast<RankedTensorType>(index.get().getType());
+  std::optional<int64_t> dim = grownDim(type, pair.larger->getOperand(index.getOperandNumber()).getType());
   if (!isPaired) {
-    auto type = cast<RankedTensorType>(pair.op->getResult(0).getType());
     dim = type.getRank() > 0 && type.getDimSize(0) == batch ? std::optional<int64_t>(0) : std::nullopt;
   }
   return !dim ? Dependence() : *dim >= 0 ? ofKind(Kind::Samples, *dim) : coupled(pair.op, "draws random numbers for all samples at once");
@@ -437,6 +437,12 @@ void SampleDependence::visit(const Pair &pair) {
   for (Value operand : op->getOperands()) {
     operands.push_back(&of(operand));
   }
+  Dependence drawn;
+  auto drawing = dyn_cast<DrawingOpInterface>(op);
+  if (OpOperand *index = drawing ? drawing.getDrawnIndex() : nullptr) {
+    drawn = visitDrawnIndex(pair, *index);
+    operands[index->getOperandNumber()] = &drawn;
+  }
   auto isKind = [&](Kind kind) { return llvm::any_of(operands, [&](const Dependence *each) { return each->kind == kind; }); };
   SmallVector<Dependence> results;
   for (unsigned i = 0; i < op->getNumResults(); ++i) {
@@ -448,8 +454,6 @@ void SampleDependence::visit(const Pair &pair) {
     } else if (auto read = dyn_cast<nn::ReadOp>(op)) {
       auto variable = symbols.lookup<nn::VariableOp>(read.getVariable());
       result.isTrained = variable && variable.getTrainable();
-    } else if (isa<nn::RandomOp>(op)) {
-      result = visitRandom(pair);
     } else if (std::optional<Dependence> quotient = visitQuotient(op, operands)) { // a divisor may be bounded, which is not linear
       result = *quotient;
     } else if (isKind(Kind::Coupled)) {

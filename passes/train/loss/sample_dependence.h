@@ -108,7 +108,7 @@ private:
   Dependence visitArgument(mlir::BlockArgument argument, mlir::Type larger);
   Dependence visitConstant(nn::ConstantOp constant, nn::ConstantOp larger);
   Dependence visitIndex(const Pair &pair) const;
-  Dependence visitRandom(const Pair &pair) const;
+  Dependence visitDrawnIndex(const Pair &pair, mlir::OpOperand &index) const;
   Dependence visitIndependent(const Pair &pair, const Operands &operands) const;
   Dependence visitSums(mlir::Operation *op, const Operands &operands);
   Dependence visitSamples(const Pair &pair, const Operands &operands, unsigned result);

@@ -165,16 +165,22 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
   // without a dim of samples are the same in all micro-batches, as they are for all samples of a step. Where samples are not the first dim,
   // numbers differ from the whole batch's, but no two micro-batches draw the same.
   void numberSamples(func::FuncOp step, Value number) {
-    for (auto random : step.front().getOps<nn::RandomOp>()) {
-      RankedTensorType type = typeOf(random.getIndex());
-      if (llvm::none_of(type.getShape(), [&](int64_t size) { return size % samples == 0; })) {
+    DenseMap<std::pair<Value, int64_t>, Value> moved; // an index of several ops is moved once: they draw the same
+    for (auto op : step.front().getOps<DrawingOpInterface>()) {
+      OpOperand *index = op.getDrawnIndex();
+      RankedTensorType drawn = index ? op.getDrawnType() : RankedTensorType();
+      if (!index || llvm::none_of(drawn.getShape(), [&](int64_t size) { return size % samples == 0; })) {
         continue;
       }
-      ImplicitLocOpBuilder b(random.getLoc(), random);
-      Value elements = nn::ConstantOp::create(b, nn::splat(typeOf(number), static_cast<double>(type.getNumElements())));
-      Value before = nn::MulOp::create(b, number, elements);
-      Value everywhere = nn::BroadcastOp::create(b, type, before, ArrayRef<int64_t>());
-      random.getIndexMutable().assign(nn::AddOp::create(b, random.getIndex(), everywhere));
+      Value &place = moved[{index->get(), drawn.getNumElements()}];
+      if (!place) {
+        ImplicitLocOpBuilder b(op.getLoc(), op);
+        Value elements = nn::ConstantOp::create(b, nn::splat(typeOf(number), static_cast<double>(drawn.getNumElements())));
+        Value before = nn::MulOp::create(b, number, elements);
+        Value everywhere = nn::BroadcastOp::create(b, typeOf(index->get()), before, ArrayRef<int64_t>());
+        place = nn::AddOp::create(b, index->get(), everywhere);
+      }
+      index->set(place);
     }
   }
 

@@ -181,12 +181,13 @@ Status AttentionPlan::layOut(cudnnHandle_t owner, const char *name) {
   const bool isNarrow = desc.dtype == ASHLAR_RT_BF16 || desc.dtype == ASHLAR_RT_F16;
   const bool hasMask = desc.mask == 0 || (desc.mask == desc.dtype && desc.mask_strides[3] == 1 && desc.keys % kKeysOfMask == 0 &&
                                           (desc.mask_strides[2] == desc.keys || desc.rows == 1));
-  if (!isNarrow || !toCudnnType(desc.dtype, type) || !hasMask || desc.softcap != 0 || desc.window != 0 || desc.key_heads != desc.heads ||
-      (desc.causal != 0 && (desc.diagonal != 0 || desc.rows != desc.keys))) {
+  if (!isNarrow || !toCudnnType(desc.dtype, type) || !hasMask || desc.softcap != 0 || desc.window != 0 || desc.dropout != 0 ||
+      desc.key_heads != desc.heads || (desc.causal != 0 && (desc.diagonal != 0 || desc.rows != desc.keys))) {
     return internal(
-        "{}: an attention of {} on cuda with a mask of {}, softcap {}, window {}, {} key heads of {}, diagonal {}, {} rows, {} keys", name,
-        dtypeName(desc.dtype), desc.mask == 0 ? "none" : dtypeName(desc.mask), desc.softcap, desc.window, desc.key_heads, desc.heads,
-        desc.diagonal, desc.rows, desc.keys);
+        "{}: an attention of {} on cuda with a mask of {}, softcap {}, window {}, dropout {}, {} key heads of {}, diagonal {}, {} rows, {} "
+        "keys",
+        name, dtypeName(desc.dtype), desc.mask == 0 ? "none" : dtypeName(desc.mask), desc.softcap, desc.window, desc.dropout,
+        desc.key_heads, desc.heads, desc.diagonal, desc.rows, desc.keys);
   }
   const bool isBackward = desc.kind == ASHLAR_RT_ATTENTION_BACKWARD;
   if (isBackward && desc.keys % kKeysOfTile != 0 && dnn.cudnnGetVersion() <= kNeedsWholeTiles) {

@@ -141,6 +141,17 @@ exec.variant @attention_c1 arena 64 attributes {axis_names = [], axis_sizes = ar
 
 // -----
 
+exec.variant @attention_c1_dropout arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                        devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has 2 buffers, needs 10}}
+    exec.attention [#exec.buffer<arena, 0, memref<f32>>, #exec.buffer<arena, 0, memref<f32>>]
+                   batch 1 heads 1 rows 1 keys 1 width 1 columns 1 scale 1.0 dropout 0.5
+  }
+}
+
+// -----
+
 exec.variant @attention_c2 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                                 devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {

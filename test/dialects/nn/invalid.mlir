@@ -579,7 +579,50 @@ func.func @attention_c5(%q: tensor<4x3xbf16>, %l: tensor<4xbf16>) {
 
 // -----
 
-func.func @attention_gradient_c6(%q: tensor<4x3xf32>, %l: tensor<4xf32>, %g: tensor<4x2xf32>) {
+func.func @attention_c6(%q: tensor<4x3xf32>, %l: tensor<4xf32>, %n: tensor<i64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{dropout 5.000000e-01 with 1 operands to draw from; one in (0, 1) has 5, 0 has none}}
+  %0 = nn.attention %q, %q, %q, %l scale = 1.0 dropout = 0.5 by %n
+     : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4xf32>, tensor<i64>) -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c6_size(%q: tensor<4x3xf32>, %l: tensor<4xf32>, %i: tensor<4xi64>, %n: tensor<i64>, %s: tensor<i32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{dropout 1.000000e+00 with 5 operands to draw from; one in (0, 1) has 5, 0 has none}}
+  %0 = nn.attention %q, %q, %q, %l scale = 1.0 dropout = 1.0 by %i, %i, %n, %n, %s
+     : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4xf32>, tensor<4xi64>, tensor<4xi64>, tensor<i64>, tensor<i64>, tensor<i32>)
+     -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c7(%q: tensor<2x4x3xf32>, %l: tensor<2x4xf32>, %i: tensor<1x4xi64>, %n: tensor<i64>, %s: tensor<i32>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{indices of 'tensor<1x4xi64>' and 'tensor<1x4xi64>' do not number the weights of scores of 'tensor<2x4x4xf32>'}}
+  %0 = nn.attention %q, %q, %q, %l scale = 1.0 dropout = 0.5 by %i, %i, %n, %n, %s
+     : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<2x4xf32>, tensor<1x4xi64>, tensor<1x4xi64>, tensor<i64>, tensor<i64>,
+        tensor<i32>) -> tensor<2x4x3xf32>
+  return
+}
+
+// -----
+
+func.func @attention_c7_stream(%q: tensor<4x3xf32>, %l: tensor<4xf32>, %i: tensor<4xi64>, %n: tensor<i64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{draws from 'tensor<i64>', which is no scalar of i32}}
+  %0 = nn.attention %q, %q, %q, %l scale = 1.0 dropout = 0.5 by %i, %i, %n, %n, %n
+     : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>, tensor<4xf32>, tensor<4xi64>, tensor<4xi64>, tensor<i64>, tensor<i64>, tensor<i64>)
+     -> tensor<4x3xf32>
+  return
+}
+
+// -----
+
+func.func @attention_gradient_c8(%q: tensor<4x3xf32>, %l: tensor<4xf32>, %g: tensor<4x2xf32>) {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{out of 'tensor<4x2xf32>' is not of 'tensor<4x3xf32>'}}
   %0 = nn.attention_gradient key %q, %q, %q, %l, %g, %g scale = 1.0

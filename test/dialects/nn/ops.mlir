@@ -231,7 +231,8 @@ func.func @contractions(%a: tensor<5x2x3xf32>, %b: tensor<5x4x3xf32>, %x: tensor
 
 // CHECK-LABEL: @attention
 func.func @attention(%q: tensor<5x2x3xf32>, %k: tensor<5x4x3xf32>, %v: tensor<5x4x6xf32>, %bools: tensor<5x1x4xi1>,
-                     %floats: tensor<1x2x4xf16>, %n: tensor<4x3xbf16>, %l: tensor<4xf32>) {
+                     %floats: tensor<1x2x4xf16>, %n: tensor<4x3xbf16>, %l: tensor<4xf32>,
+                     %row: tensor<5x2xi64>, %column: tensor<1x4xi64>, %seed: tensor<i64>, %step: tensor<i64>, %stream: tensor<i32>) {
   // CHECK: %[[L:.*]] = nn.attention_log_sum %[[Q:.*]], %[[K:.*]] scale = 1.000000e+00 : (tensor<5x2x3xf32>, tensor<5x4x3xf32>) -> tensor<5x2xf32>
   %log_sum = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<5x2x3xf32>, tensor<5x4x3xf32>) -> tensor<5x2xf32>
   // CHECK: nn.attention_log_sum %[[Q]], %[[K]] mask = %[[BOOLS:.*]] scale = 5.000000e-01 causal :
@@ -239,6 +240,15 @@ func.func @attention(%q: tensor<5x2x3xf32>, %k: tensor<5x4x3xf32>, %v: tensor<5x
   // CHECK: %[[Y:.*]] = nn.attention %[[Q]], %[[K]], %[[V:.*]], %[[L]] mask = %[[FLOATS:.*]] scale = 5.000000e-01 causal diagonal = -2 window = 3 softcap = 2.000000e+00 :
   %y = nn.attention %q, %k, %v, %log_sum mask = %floats scale = 0.5 causal diagonal = -2 window = 3 softcap = 2.0
      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<1x2x4xf16>) -> tensor<5x2x6xf32>
+  // CHECK: nn.attention %[[Q]], %[[K]], %[[V]], %[[L]] scale = 1.000000e+00 dropout = 2.500000e-01 by %[[ROW:.*]], %[[COLUMN:.*]], %[[SEED:.*]], %[[STEP:.*]], %[[STREAM:.*]] :
+  %dropped = nn.attention %q, %k, %v, %log_sum scale = 1.0 dropout = 0.25 by %row, %column, %seed, %step, %stream
+     : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<5x2xi64>, tensor<1x4xi64>, tensor<i64>, tensor<i64>,
+        tensor<i32>) -> tensor<5x2x6xf32>
+  // CHECK: nn.attention_gradient key {{.*}} mask = %[[BOOLS]] scale = 1.000000e+00 dropout = 2.500000e-01 by %[[ROW]], %[[COLUMN]], %[[SEED]], %[[STEP]], %[[STREAM]] :
+  %ddropped = nn.attention_gradient key %q, %k, %v, %log_sum, %y, %y mask = %bools scale = 1.0
+      dropout = 0.25 by %row, %column, %seed, %step, %stream
+      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<5x2x6xf32>, tensor<5x2x6xf32>, tensor<5x1x4xi1>,
+         tensor<5x2xi64>, tensor<1x4xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<5x4x3xf32>
   // CHECK: nn.attention_gradient query %[[Q]], %[[K]], %[[V]], %[[L]], %[[Y]], %[[Y]] scale = 1.000000e+00 :
   %dq = nn.attention_gradient query %q, %k, %v, %log_sum, %y, %y scale = 1.0
       : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<5x2x6xf32>, tensor<5x2x6xf32>) -> tensor<5x2x3xf32>

@@ -30,6 +30,34 @@ func.func @trained(%q: tensor<2x2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x2x3x
 
 // -----
 
+// With a dropout, whose indices are tensors of rows and of keys; on cuda it is written out. Of a key index that differs in heads, too.
+// CHECK-LABEL: @dropped
+// CUDA-LABEL: @dropped
+// CUDA-NOT: exec.fusion
+// CUDA: nn.random
+// CHECK: %[[F:.*]]:2 = exec.fusion attention(%arg0, %arg1, %arg2, %[[R:.*]], %[[C:.*]], %arg4, %{{.*}})
+// CHECK: nn.attention {{.*}} dropout = 2.500000e-01 by
+// CHECK: exec.fusion attention(%arg0, %arg1, %arg2, %[[F]]#0, %[[F]]#1, %arg3, %[[R]], %[[C]], %arg4, %{{.*}})
+// CHECK: nn.random
+// EXEC-LABEL: exec.program @dropped
+// EXEC: exec.attention [{{.*}}memref<2x3x16xi64>>, {{.*}}memref<1x1x16xi64>>, {{.*}}memref<i64>>, {{.*}}memref<i64>>, {{.*}}memref<i32>>, {{.*}}memref<2x3x16x8xf32>>, {{.*}}memref<2x3x16xf32>>] batch 2 heads 3 rows 16 keys 16 width 8 columns 8 scale 5.000000e-01 dropout 2.500000e-01
+// EXEC: exec.attention backward {{.*}} dropout 2.500000e-01
+func.func @dropped(%q: tensor<2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x3x16x8xf32> {nn.name = "k"}, %v: tensor<2x3x16x8xf32> {nn.name = "v"}, %g: tensor<2x3x16x8xf32> {nn.name = "g"}, %seed: tensor<i64> {nn.name = "seed"}) -> (tensor<2x3x16x8xf32> {nn.name = "out0"}, tensor<2x3x16x8xf32> {nn.name = "out1"}, tensor<2x3x16x8xf32> {nn.name = "out2"}, tensor<2x3x16x8xf32> {nn.name = "out3"}, tensor<2x3x16x8xf32> {nn.name = "out4"}) {
+  %r = nn.index [768, 256, 16] : tensor<2x3x16xi64>
+  %c = nn.index [0, 0, 1] : tensor<1x1x16xi64>
+  %of_heads = nn.index [0, 1000, 1] : tensor<1x3x16xi64>
+  %stream = nn.constant dense<3> : tensor<i32>
+  %l = nn.attention_log_sum %q, %k scale = 0.5 : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l scale = 0.5 dropout = 0.25 by %r, %c, %seed, %seed, %stream : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16xi64>, tensor<1x1x16xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x3x16x8xf32>
+  %dq = nn.attention_gradient query %q, %k, %v, %l, %y, %g scale = 0.5 dropout = 0.25 by %r, %c, %seed, %seed, %stream : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xi64>, tensor<1x1x16xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x3x16x8xf32>
+  %dk = nn.attention_gradient key %q, %k, %v, %l, %y, %g scale = 0.5 dropout = 0.25 by %r, %c, %seed, %seed, %stream : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xi64>, tensor<1x1x16xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x3x16x8xf32>
+  %dv = nn.attention_gradient value %q, %k, %v, %l, %y, %g scale = 0.5 dropout = 0.25 by %r, %c, %seed, %seed, %stream : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xi64>, tensor<1x1x16xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x3x16x8xf32>
+  %z = nn.attention %q, %k, %v, %l scale = 0.5 dropout = 0.25 by %r, %of_heads, %seed, %seed, %stream : (tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16xf32>, tensor<2x3x16xi64>, tensor<1x3x16xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x3x16x8xf32>
+  return %y, %dq, %dk, %dv, %z : tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xf32>
+}
+
+// -----
+
 // A model alone: the log-sum-exp has no reader. The mask of bools is repeated along batch and rows.
 // CHECK-LABEL: @masked
 // CUDA-LABEL: @masked

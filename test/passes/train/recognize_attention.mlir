@@ -135,7 +135,7 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
 
 // -----
 
-// Dropout changes the weights.
+// What multiplies the weights is no dropout that the program draws.
 
 // CHECK-LABEL: @dropout
 // CHECK: nn.softmax

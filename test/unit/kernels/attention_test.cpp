@@ -4,6 +4,7 @@
 
 #include "runtime/abi/memory_sizes.h"
 #include "runtime/base/half.h"
+#include "runtime/base/philox.h"
 #include "runtime/kernels/cpu/attention/attention.h"
 #include "runtime/kernels/cpu/attention/attention_kernel.h"
 #include "test/unit/data/allocations.h"
@@ -74,8 +75,11 @@ struct Tensor {
 struct Problem {
   ashlar_rt_attention_desc desc;
   Tensor q, k, v, out, dOut, dq, dk, dv;
-  Tensor added;              // the mask, or
-  std::vector<uint8_t> seen; // a mask of bool
+  Tensor added;                            // the mask, or
+  std::vector<uint8_t> seen;               // a mask of bool
+  std::vector<int64_t> rowIndex, keyIndex; // of a dropout, and
+  uint64_t seed = 0, step = 0;
+  uint32_t stream = 0;
   std::vector<float> lse;
   float before = kNan; // in the workspace, which does not matter
 
@@ -92,6 +96,32 @@ struct Problem {
         tensor->set(i, uniform(random) * (tensor == &dOut ? 1 : size));
       }
     }
+    if (desc.dropout != 0) {
+      addDraw(random);
+    }
+  }
+
+  // Gives it the indices of a shard of a large tensor: rows and keys that begin anywhere.
+  void addDraw(std::mt19937 &random) {
+    const int64_t firstRow = static_cast<int64_t>(random()) * 1000, firstKey = random() % 1000;
+    for (size_t i = 0; i < lse.size(); ++i) {
+      rowIndex.push_back((firstRow + static_cast<int64_t>(i)) * 100000);
+    }
+    for (int64_t j = 0; j < desc.keys; ++j) {
+      keyIndex.push_back(firstKey + j);
+    }
+    seed = static_cast<uint64_t>(random()) << 32 | random();
+    step = random();
+    stream = random();
+  }
+
+  // Returns how often the weight of a row and a key counts.
+  double countOf(int64_t row, int64_t j) const {
+    if (desc.dropout == 0) {
+      return 1;
+    }
+    const float drawn = uniformFloat(philoxWords(seed, stream, static_cast<uint32_t>(step), rowIndex[row] + keyIndex[j]));
+    return drawn >= desc.dropout ? desc.kept : 0;
   }
 
   // Gives it a random mask that is broadcast along the dims whose bits are set.
@@ -141,6 +171,9 @@ struct Problem {
     if (desc.mask != 0) {
       buffers.push_back(desc.mask == ASHLAR_RT_BOOL ? static_cast<void *>(seen.data()) : added.data());
     }
+    if (desc.dropout != 0) {
+      buffers.insert(buffers.end(), {rowIndex.data(), keyIndex.data(), &seed, &step, &stream});
+    }
     buffers.insert(buffers.end(), {out.data(), lse.data()});
     if (isBackward) {
       buffers.insert(buffers.end(), {dOut.data(), dq.data(), dk.data(), dv.data()});
@@ -178,15 +211,17 @@ struct Problem {
   }
 
   std::string description() const {
-    return fmt::format("batch {} heads {} / {} rows {} keys {} widths {} {} type {} causal {} {} window {} mask {} softcap {} scale {}",
-                       desc.batch, desc.heads, desc.key_heads, desc.rows, desc.keys, desc.width, desc.value_width, desc.dtype, desc.causal,
-                       desc.diagonal, desc.window, desc.mask, desc.softcap, desc.scale);
+    return fmt::format(
+        "batch {} heads {} / {} rows {} keys {} widths {} {} type {} causal {} {} window {} mask {} softcap {} scale {} dropout {}",
+        desc.batch, desc.heads, desc.key_heads, desc.rows, desc.keys, desc.width, desc.value_width, desc.dtype, desc.causal, desc.diagonal,
+        desc.window, desc.mask, desc.softcap, desc.scale, desc.dropout);
   }
 };
 
 // What f64 finds, with a bound on the error of the kernel beside each number. u = 2^-24, to first order but for exponentials:
 // - a score: e = (width + 4) u |scale| sum |q| |k| + 5e-7 softcap + 2 u |score|; E is the largest one of a row, and of u |score|;
 // - a weight p: relative exp(2 E + (2 keys + 40) u) - 1 (maxima, both exponentials of which one is in the sum, the sum), and 2^-125;
+// - a dropout multiplies by a number of f32, which rounds once: part of the 40 u;
 // - out: the weights' errors and (2 keys + 40) u of sum p |v|; lse: E, (keys + 20) u and its rounding;
 // - backward, p = exp(score - lse): the rounding of lse, u |lse|, comes on top, twice; from 256 on rows are normalized again;
 // - the gradient of a score p (dp - delta) slope: the error of p; of dp and delta, sums over value_width terms, with that of out; and of
@@ -309,16 +344,17 @@ private:
     const double forwardError = std::expm1(2 * scoreError + static_cast<double>(2 * keys + 40) * kUnit);
     const double backwardError =
         std::expm1(2 * scoreError + 4 * kUnit * std::min(std::fabs(logSum), 256.0) + static_cast<double>(2 * keys + 40) * kUnit);
-    std::vector<double> weights(keys);
+    std::vector<double> weights(keys), counts(keys);
     double delta = 0, deltaError = 0;
     for (int64_t j = 0; j < keys; ++j) {
       weights[j] = std::exp(scores[j] - logSum);
+      counts[j] = problem.countOf(row, j);
     }
     for (int64_t c = 0; c < valueWidth; ++c) {
       const int64_t at = row * valueWidth + c;
       double value = 0, sizes = 0, all = 0;
       for (int64_t j = 0; j < keys; ++j) {
-        const double term = problem.v.at((key0 + j) * valueWidth + c);
+        const double term = counts[j] * problem.v.at((key0 + j) * valueWidth + c);
         value += weights[j] * term;
         sizes += weights[j] * std::fabs(term);
         all += std::fabs(term);
@@ -334,10 +370,11 @@ private:
       double dWeight = 0, sizes = 0;
       const double weightError = weights[j] * backwardError + (scores[j] == -kInfinity ? 0 : 0x1p-125);
       for (int64_t c = 0; c < valueWidth; ++c) {
-        const double gradient = problem.dOut.at(row * valueWidth + c), term = gradient * problem.v.at((key0 + j) * valueWidth + c);
+        const double gradient = problem.dOut.at(row * valueWidth + c),
+                     term = gradient * counts[j] * problem.v.at((key0 + j) * valueWidth + c);
         dWeight += term;
         sizes += std::fabs(term);
-        dv.add((key0 + j) * valueWidth + c, weights[j] * gradient, weightError * std::fabs(gradient));
+        dv.add((key0 + j) * valueWidth + c, counts[j] * weights[j] * gradient, counts[j] * weightError * std::fabs(gradient));
       }
       const double difference = dWeight - delta;
       const double differenceError = deltaError + static_cast<double>(valueWidth + 4) * kUnit * (sizes + std::fabs(delta));
@@ -382,6 +419,10 @@ ashlar_rt_attention_desc randomDesc(int round, std::mt19937 &random) {
   desc.window = desc.causal != 0 && random() % 2 == 0 ? size(most) : 0;
   desc.softcap = random() % 3 == 0 ? 2.0f : 0.0f;
   desc.scale = random() % 8 == 0 ? -desc.scale : desc.scale;
+  if (random() % 3 == 0) {
+    desc.dropout = 0.1f + 0.2f * static_cast<float>(random() % 4);
+    desc.kept = 1 / (1 - desc.dropout);
+  }
   return desc;
 }
 

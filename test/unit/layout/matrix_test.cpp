@@ -143,6 +143,22 @@ constexpr Use kUses[] = {
            : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6x8xf64>
         %y = nn.concat %o, %q, %k, %v dim = 0 : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<24x8xf64>)",
      "24x8xf64"},
+    {"attention to itself with a dropout, and its gradients",
+     R"(%sums = nn.attention_log_sum %x, %x scale = 0.01 : (tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<6xf64>
+        %rows = nn.index [6] : tensor<6xi64>
+        %keys = nn.index [1] : tensor<6xi64>
+        %n = nn.constant dense<7> : tensor<i64>
+        %stream = nn.constant dense<3> : tensor<i32>
+        %o = nn.attention %x, %x, %x, %sums scale = 0.01 dropout = 0.4 by %rows, %keys, %n, %n, %stream
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6xi64>, tensor<6xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<6x8xf64>
+        %q = nn.attention_gradient query %x, %x, %x, %sums, %o, %x scale = 0.01 dropout = 0.4 by %rows, %keys, %n, %n, %stream
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xi64>, tensor<6xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<6x8xf64>
+        %k = nn.attention_gradient key %x, %x, %x, %sums, %o, %x scale = 0.01 dropout = 0.4 by %rows, %keys, %n, %n, %stream
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xi64>, tensor<6xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<6x8xf64>
+        %v = nn.attention_gradient value %x, %x, %x, %sums, %o, %x scale = 0.01 dropout = 0.4 by %rows, %keys, %n, %n, %stream
+           : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6xi64>, tensor<6xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<6x8xf64>
+        %y = nn.concat %o, %q, %k, %v dim = 0 : (tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>, tensor<6x8xf64>) -> tensor<24x8xf64>)",
+     "24x8xf64"},
     {"random, by index",
      R"(%i = nn.index [8, 1] : tensor<6x8xi64>
         %s = nn.constant dense<7> : tensor<i64>

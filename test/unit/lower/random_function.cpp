@@ -485,12 +485,14 @@ private:
       mask = nn::CompareOp::create(b, typeOf(number).clone(b.getI1Type()), nn::Predicate::Lt, number, bound);
     }
     Value logSum = nn::AttentionLogSumOp::create(b, x, x, mask, scale, isCausal, diagonal, window, softcap);
-    Value out = nn::AttentionOp::create(b, x.getType(), x, x, x, logSum, mask, scale, isCausal, diagonal, window, softcap);
+    const ValueRange noDraw; // the simulator of kernels has no words of Philox
+    const llvm::APFloat dropout(0.0);
+    Value out = nn::AttentionOp::create(b, x.getType(), x, x, x, logSum, mask, scale, isCausal, diagonal, window, softcap, noDraw, dropout);
     addBounded(logSum);
     add(out);
     auto of = static_cast<nn::AttentionOperand>(below(3));
-    addBounded(
-        nn::AttentionGradientOp::create(b, x.getType(), of, x, x, x, logSum, out, slope, mask, scale, isCausal, diagonal, window, softcap));
+    addBounded(nn::AttentionGradientOp::create(b, x.getType(), of, x, x, x, logSum, out, slope, mask, scale, isCausal, diagonal, window,
+                                               softcap, noDraw, dropout));
   }
 
   void convolution() {

@@ -26,6 +26,7 @@ namespace {
 struct Form {
   std::string element, sum, mask, causal;
   int64_t batch, rows, keys, width, columns;
+  int64_t drawn = 0; // of a dropout, the size of the batch of its key index; 0: none
 
   std::string programText() const {
     auto type = [&](const std::string &of, std::initializer_list<int64_t> sizes) {
@@ -37,15 +38,27 @@ struct Form {
     };
     std::string q = type(element, {rows, width}), k = type(element, {keys, width}), v = type(element, {keys, columns});
     std::string l = type(sum, {rows}), y = type(element, {rows, columns}), last = mask.empty() ? "" : ", " + mask;
-    std::string attributes = (mask.empty() ? "" : " mask = %m") + std::string(" scale = 6.000000e-01") + causal + " : (";
+    std::string scores = (mask.empty() ? "" : " mask = %m") + std::string(" scale = 6.000000e-01") + causal, attributes = scores + " : (";
+    std::string ofDraw, weights = attributes;
+    if (drawn != 0) {
+      ofDraw = ", " + type("i64", {rows}) + ", tensor<" + std::to_string(drawn) + "x" + std::to_string(keys) +
+               "xi64>, tensor<i64>, tensor<i64>, tensor<i32>";
+      weights = scores + " dropout = 4.000000e-01 by %r, %c, %seed, %step, %stream : (";
+    }
     std::string text = "func.func @f(%q: " + q + ", %k: " + k + ", %v: " + v + ", %g: " + y + (mask.empty() ? "" : ", %m: " + mask) +
                        ") -> (" + l + ", " + y + ", " + q + ", " + k + ", " + v + ") {\n";
+    if (drawn != 0) { // of which a batch has its own keys where its index is whole
+      text += "%r = nn.index [100, 10] : " + type("i64", {rows}) + "\n%c = nn.index [" + std::to_string(drawn == 1 ? 0 : 1000) +
+              ", 1] : tensor<" + std::to_string(drawn) + "x" + std::to_string(keys) +
+              "xi64>\n%seed = nn.constant dense<7> : tensor<i64>\n%step = nn.constant dense<3> : tensor<i64>\n"
+              "%stream = nn.constant dense<11> : tensor<i32>\n";
+    }
     text += "%l = nn.attention_log_sum %q, %k" + attributes + q + ", " + k + last + ") -> " + l + "\n";
     std::string operands = q + ", " + k + ", " + v + ", " + l;
-    text += "%y = nn.attention %q, %k, %v, %l" + attributes + operands + last + ") -> " + y + "\n";
+    text += "%y = nn.attention %q, %k, %v, %l" + weights + operands + last + ofDraw + ") -> " + y + "\n";
     for (auto [of, result] : {std::pair<std::string, std::string>{"query", q}, {"key", k}, {"value", v}}) {
-      text += "%" + of + " = nn.attention_gradient " + of + " %q, %k, %v, %l, %y, %g" + attributes + operands + ", " + y + ", " + y + last +
-              ") -> " + result + "\n";
+      text += "%" + of + " = nn.attention_gradient " + of + " %q, %k, %v, %l, %y, %g" + weights + operands + ", " + y + ", " + y + last +
+              ofDraw + ") -> " + result + "\n";
     }
     return text + "return %l, %y, %query, %key, %value : " + l + ", " + y + ", " + q + ", " + k + ", " + v + "\n}";
   }
@@ -64,6 +77,9 @@ Form drawForm(const std::string &element, std::mt19937_64 &random) {
   if (int64_t kind = below(3); kind > 0) {
     auto size = [&](int64_t whole) { return std::to_string(below(2) == 0 ? whole : 1) + "x"; };
     form.mask = "tensor<" + size(form.batch) + size(form.rows) + size(form.keys) + (kind == 1 ? "i1>" : "f32>");
+  }
+  if (below(2) == 0) {
+    form.drawn = below(2) == 0 ? form.batch : 1;
   }
   return form;
 }

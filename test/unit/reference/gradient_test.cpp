@@ -268,7 +268,7 @@ void addNormalizationCases(std::vector<Case> &cases, Sizes &sizes) {
 
 // Of the query, the key and the value, through the logarithms of sums as well; masks of bools and floats, and causal.
 void addAttentionCases(std::vector<Case> &cases, Sizes &sizes) {
-  for (const char *form : {"plain", "bool", "float", "causal", "window", "softcap"}) {
+  for (const char *form : {"plain", "bool", "float", "causal", "window", "softcap", "dropout"}) {
     std::string name = form;
     int64_t batch = sizes.draw(), rows = sizes.draw(), keys = sizes.draw(), width = sizes.draw(), columns = sizes.draw();
     auto type = [&](int64_t first, int64_t second) { return Sizes::typeOf({batch, first, second}); };
@@ -288,10 +288,18 @@ void addAttentionCases(std::vector<Case> &cases, Sizes &sizes) {
     }
     attributes += name == "softcap" ? " softcap = 5.000000e-01" : "";
     std::string more = mask.empty() ? "" : ", " + mask;
-    cases.push_back(
-        {"attention, " + name, operands,
-         "nn.attention %a, %b, %c, %l" + attributes + " : (" + q + ", " + k + ", " + v + ", " + logSum + more + ") -> " + out, out,
-         /*widened=*/logSum, "%l = nn.attention_log_sum %a, %b" + attributes + " : (" + q + ", " + k + more + ") -> " + logSum});
+    std::string before = "%l = nn.attention_log_sum %a, %b" + attributes + " : (" + q + ", " + k + more + ") -> " + logSum;
+    if (name == "dropout") {
+      std::string ofRows = Sizes::typeOf({batch, rows}, "i64"), ofKeys = Sizes::typeOf({1, keys}, "i64");
+      before += "\n%i = nn.index [100, 10] : " + ofRows + "\n%j = nn.index [0, 1] : " + ofKeys +
+                "\n%n = nn.constant dense<7> : tensor<i64>\n%stream = nn.constant dense<3> : tensor<i32>";
+      attributes += " dropout = 2.500000e-01 by %i, %j, %n, %n, %stream";
+      more = ", " + ofRows + ", " + ofKeys + ", tensor<i64>, tensor<i64>, tensor<i32>";
+    }
+    cases.push_back({"attention, " + name, operands,
+                     "nn.attention %a, %b, %c, %l" + attributes + " : (" + q + ", " + k + ", " + v + ", " + logSum + more + ") -> " + out,
+                     out,
+                     /*widened=*/logSum, before});
   }
 }
 

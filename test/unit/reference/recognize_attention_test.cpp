@@ -184,6 +184,56 @@ TEST_CASE("recognize attention: heads that share keys", "[reference][attention]"
   }
 }
 
+// Weights of which a number for each one leaves some out, as the import of Dropout writes it, and what is none.
+TEST_CASE("recognize attention: a dropout of the weights draws the same numbers", "[reference][attention]") {
+  struct DropoutForm {
+    std::string name, kept, compare, product, random;
+    bool isRecognized;
+  };
+  const std::string kKept = "1.4285714285714286"; // 1 / (1 - 0.3)
+  const DropoutForm forms[] = {
+      {"a dropout", kKept, "ge", "%w, %mask {nn.training_only}", "f64", true},
+      {"its factors first, of no training", kKept, "ge", "%mask, %w", "f64", true},
+      {"another factor", "1.5", "ge", "%w, %mask {nn.training_only}", "f64", false},
+      {"the other weights", kKept, "lt", "%w, %mask {nn.training_only}", "f64", false},
+      {"numbers of another type", kKept, "ge", "%w, %mask {nn.training_only}", "f32", false},
+      {"an evaluation has the factors", kKept, "ge", "%mask, %w {nn.training_only}", "f64", false},
+  };
+  uint64_t seed = testSeed();
+  std::mt19937_64 random(seed);
+  for (const DropoutForm &form : forms) {
+    const std::string drawn = "tensor<2x3x4x5x" + form.random + ">", bools = "tensor<2x3x4x5xi1>";
+    std::string text =
+        "func.func @forward(%q: tensor<2x3x4x6xf64>, %k: tensor<2x3x5x6xf64>, %v: tensor<2x3x5x2xf64>, %seed: tensor<i64>) -> "
+        "tensor<2x3x4x2xf64> attributes {nn.program = #nn.program<run>} {\n%s = nn.matmul %q, %k transpose_b : tensor<2x3x4x6xf64>, "
+        "tensor<2x3x5x6xf64> -> " +
+        kScores + "\n%w = nn.softmax %s : " + kScores + "\n%i = nn.index [60, 20, 5, 1] : tensor<2x3x4x5xi64>\n" +
+        "%step = nn.constant dense<9> : tensor<i64>\n%stream = nn.constant dense<5> : tensor<i32>\n" +
+        "%u = nn.random uniform %i, %seed, %step, %stream : (tensor<2x3x4x5xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> " + drawn +
+        "\n%ratio = nn.constant dense<0.3> : " + drawn + "\n%kept = nn.constant dense<" + form.kept + "> : " + kScores +
+        "\n%none = nn.constant dense<0.0> : " + kScores + "\n%keep = nn.compare " + form.compare + " %u, %ratio : " + drawn + " -> " +
+        bools + "\n%mask = nn.select %keep, %kept, %none : " + bools + ", " + kScores + "\n%d = nn.mul " + form.product + " : " + kScores +
+        "\n%y = nn.matmul %d, %v : " + kScores + ", tensor<2x3x5x2xf64> -> tensor<2x3x4x2xf64>\nreturn %y : tensor<2x3x4x2xf64>\n}";
+    INFO("seed " << seed << ", " << form.name << "\n" << text);
+    OwningOpRef<ModuleOp> before = parse(text), after = before->clone();
+    recognize(*after);
+    int64_t count = 0, randoms = 0;
+    after->walk([&](nn::AttentionOp op) {
+      ++count;
+      CHECK(op.getDropout().convertToDouble() == 0.3);
+      CHECK(op->hasAttr(nn::kTrainingOnlyAttr) == (form.product.find("training") != std::string::npos));
+    });
+    after->walk([&](nn::RandomOp) { ++randoms; });
+    CHECK(count == (form.isRecognized ? 1 : 0));
+    CHECK(randoms == (form.isRecognized ? 0 : 1));
+    std::vector<Tensor> inputs;
+    for (RankedTensorType type : reference::globalArgumentTypes(before->lookupSymbol<func::FuncOp>("forward"))) {
+      inputs.push_back(reference::randomTensor(type, random, /*intLimit=*/1000));
+    }
+    CHECK(reference::maxDifference(run(*before, "forward", inputs).front(), run(*after, "forward", inputs).front()) < 1e-13);
+  }
+}
+
 TEST_CASE("recognize attention: every form computes what it did", "[reference][attention]") {
   uint64_t seed = testSeed();
   std::mt19937_64 random(seed);

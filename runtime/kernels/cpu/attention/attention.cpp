@@ -45,6 +45,9 @@ Status check(const ashlar_rt_attention_desc &desc) {
   if (desc.window < 0 || (desc.window != 0 && desc.causal == 0)) {
     return internal("attention with a window of {}: it must be positive, and of a causal one", desc.window);
   }
+  if (!(desc.dropout >= 0 && desc.dropout < 1)) {
+    return internal("attention with a dropout of {}: it must be in [0, 1)", desc.dropout);
+  }
   if (constexpr uint64_t kAll = 2 * ASHLAR_RT_ATTENTION_D_V - 1; desc.heads_inside > kAll) {
     return internal("attention with heads inside rows of tensors {:#x}: all there are are {:#x}", desc.heads_inside, kAll);
   }
@@ -188,6 +191,16 @@ AttentionPiece Attention::State::pieceAt(int64_t head, int64_t heads, Pass pass,
     const int64_t offset = batch * desc.mask_strides[0] + headOfBatch * desc.mask_strides[1];
     piece.mask = static_cast<char *>(buffers[3]) + offset * bytesOf(desc.mask);
     ++buffers;
+  }
+  if (desc.dropout != 0) {
+    piece.rowIndex = static_cast<const int64_t *>(buffers[3]) + head * desc.rows;
+    piece.keyIndex = static_cast<const int64_t *>(buffers[4]);
+    const uint64_t seed = *static_cast<const uint64_t *>(buffers[5]);
+    piece.seed[0] = static_cast<uint32_t>(seed);
+    piece.seed[1] = static_cast<uint32_t>(seed >> 32);
+    piece.step = static_cast<uint32_t>(*static_cast<const uint64_t *>(buffers[6]));
+    piece.stream = *static_cast<const uint32_t *>(buffers[7]);
+    buffers += 5;
   }
   piece.out = ofRows(ASHLAR_RT_ATTENTION_OUT, buffers[3], desc.value_width);
   piece.lse = static_cast<float *>(buffers[4]) + head * desc.rows;

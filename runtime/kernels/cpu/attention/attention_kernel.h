@@ -25,8 +25,10 @@ struct AttentionRows {
 struct AttentionPiece {
   const ashlar_rt_attention_desc *desc;
   const AttentionMemory *memory;
-  AttentionRows q, k, v, dOut, out; // read, but out forward
-  const void *mask;                 // no mask: null
+  AttentionRows q, k, v, dOut, out;   // read, but out forward
+  const void *mask;                   // no mask: null
+  const int64_t *rowIndex, *keyIndex; // of a dropout, of each row of a head and each key
+  uint32_t seed[2], step, stream;     // of a dropout
   float *lse;
   AttentionRows dq, dk, dv; // without dq only dk and dv are computed; without dk and dv only dq
   int64_t heads;

@@ -135,6 +135,7 @@ private:
                                                                table.u64(desc.window),
                                                                table.u32(desc.causal),
                                                                table.u32(desc.mask),
+                                                               table.u64(desc.positions),
                                                                table.u64(desc.heads_inside),
                                                                strides[0],
                                                                strides[1],

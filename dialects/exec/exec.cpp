@@ -269,7 +269,7 @@ SmallVector<BufferUse> ConvOp::getUses() {
 }
 
 LogicalResult AttentionOp::verify() {
-  size_t expected = (getBackward() ? 9 : 5) + (getMaskStrides() ? 1 : 0) + (getDropout().isZero() ? 0 : 5);
+  size_t expected = (getBackward() ? 9 : 5) + (getMaskStrides() ? 1 : 0) + (getDropout().isZero() ? 0 : 5) + (getPositions() ? 2 : 0);
   if (getBuffers().size() != expected) { // C1
     return emitOpError("has ") << getBuffers().size() << " buffers, needs " << expected;
   }

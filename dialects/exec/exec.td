@@ -376,11 +376,11 @@ def Exec_AttentionOp : Exec_InstrOp<"attention"> {
                        DefaultValuedAttr<I64Attr, "0">:$window, DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$softcap,
                        OptionalAttr<DenseI64ArrayAttr>:$mask_strides,
                        DefaultValuedAttr<Exec_AttentionTensorsAttr, "AttentionTensors::None">:$heads_inside,
-                       DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$dropout);
+                       DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$dropout, UnitAttr:$positions);
   let assemblyFormat = [{
     (`backward` $backward^)? $buffers `batch` $batch `heads` $heads `rows` $rows `keys` $keys `width` $width `columns` $columns `scale` $scale
     (`causal` $causal^)? (`diagonal` $diagonal^)? (`window` $window^)? (`softcap` $softcap^)? (`mask` $mask_strides^)? (`heads_inside` `` $heads_inside^)?
-    (`dropout` $dropout^)? attr-dict
+    (`dropout` $dropout^)? (`positions` $positions^)? attr-dict
   }];
   let extraClassDeclaration = [{
     // The number of results, which are the last buffers.

@@ -121,7 +121,7 @@ bool takesAttention(Target target, RankedTensorType query, RankedTensorType key,
     return false;
   }
   const int64_t rows = query.getShape().end()[-2], keys = key.getShape().end()[-2];
-  const bool takesCausal = !form.diagonal || traits.shiftsDiagonal || (*form.diagonal == 0 && rows == keys);
+  const bool takesCausal = !form.diagonal || traits.shiftsDiagonal || (*form.diagonal == 0 && rows == keys && !form.shifts);
   const bool takesScores = traits.caps || (form.window == 0 && form.softcap == 0);
   const bool takesWidths = llvm::all_of(ArrayRef{query.getShape().back(), value.getShape().back()},
                                         [&](int64_t width) { return width % traits.widthMultiple == 0 && width <= traits.mostWidth; });

@@ -78,6 +78,7 @@ struct AttentionForm {
   int64_t window = 0;              // of that; 0: none
   double softcap = 0;              // 0: none
   bool drops = false;              // has a dropout
+  bool shifts = false;             // of a causal one: rows and keys have positions, which are known when it runs
 };
 
 // Whether a target has a library call for an attention with operands of these types.

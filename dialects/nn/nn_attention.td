@@ -15,10 +15,11 @@ def Nn_DrawTensor : StaticShapeTensorOf<[I64, I32]>;
 // tensors that a program has take these as they are.
 class Nn_AttentionBaseOp<string opMnemonic, string parts, dag operands, dag weights, list<Trait> traits>
     : Nn_PureOp<opMnemonic, Nn_Computes<"Contraction", "Wide", parts>,
-                !listconcat([DeclareOpInterfaceMethods<ContractionOpInterface>, Nn_Expandable], traits)> {
+                !listconcat([DeclareOpInterfaceMethods<ContractionOpInterface>, Nn_Expandable, AttrSizedOperandSegments], traits)> {
   let arguments = !con(operands, (ins Optional<Nn_MaskTensor>:$mask, F64Attr:$scale, UnitAttr:$causal,
                                       DefaultValuedAttr<I64Attr, "0">:$diagonal, DefaultValuedAttr<I64Attr, "0">:$window,
-                                      DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$softcap), weights);
+                                      DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$softcap,
+                                      Variadic<Nn_IndexTensor>:$positions), weights);
   let results = (outs Nn_FloatTensor:$result);
 }
 
@@ -26,10 +27,10 @@ class Nn_AttentionBaseOp<string opMnemonic, string parts, dag operands, dag weig
 class Nn_AttentionWeightsOp<string opMnemonic, string parts, dag operands, list<Trait> traits>
     : Nn_AttentionBaseOp<opMnemonic, parts, operands,
                          (ins Variadic<Nn_DrawTensor>:$draw, DefaultValuedAttr<F64Attr, "::llvm::APFloat(0.0)">:$dropout),
-                         !listconcat([AttrSizedOperandSegments, Nn_Draws], traits)>;
+                         !listconcat([Nn_Draws], traits)>;
 
 def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key), (ins),
-                                              [InferTypeOpAdaptor]> {
+                                              [InferTypeOpAdaptor, Nn_Combinable]> {
   let summary = "The logarithm of the sum of exp(score) over the keys of each query";
   let description = [{
     The query is (batch..., rows, width), the key (batch..., keys, width), the result (batch..., rows), in f64 where they are, else in f32.
@@ -38,18 +39,22 @@ def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins 
     too, where key > row + `diagonal`; with a `window` that is not 0, where key <= row + diagonal - window. The mask has the dims of the
     scores, each of them whole or 1, along which it repeats.
 
+    Rows and keys count from 0, or where a causal op has `positions`, from the first element of these: a row position and a key position,
+    (batch or 1..., rows) and (batch or 1..., keys), each 1 more than the one before it. Shards of both see what the whole tensors see, so
+    with them rows and keys can be sharded.
+
         result[b, i] = max + log(sum over j of exp(s[b, i, j] - max)), max being the largest s[b, i, j]
 
         %l = nn.attention_log_sum %q, %k scale = 1.250000e-01 causal : (tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>) -> tensor<8x12x128xf32>
 
-    A row without a key that it sees is NaN, as its softmax is.
+    A row without a key that it sees is -infinity; then exp(s - log_sum) is NaN, as its softmax is.
 
     **Constraints:** (C1) query and key have equal rank >= 2, batch dims, width and element type; (C2) the mask has the rank of the scores, and
     each of its dims is of their size or 1; (C3) `diagonal` and `window` are 0 without `causal`, and `window` and `softcap` not negative
-    and finite.
+    and finite; (C9) `positions` are none, or with `causal` two of these shapes.
   }];
   let assemblyFormat = [{
-    $query `,` $key (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)?
+    $query `,` $key (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)? (`at` $positions^)?
     (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? attr-dict
     `:` functional-type(operands, results)
   }];
@@ -57,7 +62,7 @@ def Nn_AttentionLogSumOp : Nn_AttentionBaseOp<"attention_log_sum", "none", (ins 
 
 def Nn_AttentionOp : Nn_AttentionWeightsOp<"attention", "attended",
                                            (ins Nn_FloatTensor:$query, Nn_FloatTensor:$key, Nn_FloatTensor:$value, Nn_FloatTensor:$log_sum),
-                                           [InferTypeOpAdaptorWithIsCompatible, Nn_Differentiable, Nn_DiffersInEvaluation]> {
+                                           [InferTypeOpAdaptorWithIsCompatible, Nn_Differentiable, Nn_Combinable, Nn_DiffersInEvaluation]> {
   let summary = "The sum of the values of all keys, each times the softmax of its score";
   let description = [{
     `log_sum` is the result of `nn.attention_log_sum`, which defines the scores s, for the same query, key and mask. The value is
@@ -69,7 +74,7 @@ def Nn_AttentionOp : Nn_AttentionWeightsOp<"attention", "attended",
            : (tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128x64xbf16>, tensor<8x12x128xf32>) -> tensor<8x12x128x64xbf16>
 
     With a `dropout` that is not 0, each weight exp(s - log_sum) counts 1 / (1 - dropout) times where u[b, i, j] >= dropout, else not at all.
-    `draw` is a row index, (batch..., rows), a key index, (batch or 1..., keys), and the seed, counter and stream of `nn.random`, which makes
+    `draw` is a row index, (batch or 1..., rows), a key index, (batch or 1..., keys), and the seed, counter and stream of `nn.random`, which makes
     u, uniform, in the type of the scores, from row_index[b, i] + key_index[b, j]. So no tensor of rows x keys holds the indices, and shards
     of both indices draw the numbers of the whole tensor.
 
@@ -78,16 +83,16 @@ def Nn_AttentionOp : Nn_AttentionWeightsOp<"attention", "attended",
         %y = nn.attention %q, %k, %v, %l scale = 1.250000e-01 dropout = 1.000000e-01 by %r, %c, %seed, %step, %stream : (...) -> ...
 
     The gradient of query, key and value counts their way through `log_sum`, which gets none itself; nor does the mask: a mask that is trained
-    is no operand of this op. Sharded keys make terms of the result. Padding of uneven shards is keys of 0 with values of 0, which add
-    nothing where exp(-log_sum) is finite.
+    is no operand of this op. Where keys are sharded, each device computes the op on its own keys, with their own log_sum, and the results are added
+    up, each times exp(own log_sum - log_sum) (CombinableOpInterface).
 
-    **Constraints:** (C1) to (C3) as for nn.attention_log_sum; (C4) the value has the rank, batch dims, keys and element type of the key; (C5)
+    **Constraints:** (C1) to (C3), (C9) as for nn.attention_log_sum; (C4) the value has the rank, batch dims, keys and element type of the key; (C5)
     log_sum is (batch..., rows), in f64 where query and key are, else in f32; (C6) a dropout is in (0, 1) and has the five operands of
-    `draw`; without one there are none: (C7) the row index is (batch..., rows), the key index (batch..., keys), batch dims of their size or
-    1; seed and counter are i64, the stream i32, each a scalar.
+    `draw`; without one there are none: (C7) the row index is (batch..., rows), the key index (batch..., keys), batch dims of their size
+    or 1; seed and counter are i64, the stream i32, each a scalar.
   }];
   let assemblyFormat = [{
-    $query `,` $key `,` $value `,` $log_sum (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)?
+    $query `,` $key `,` $value `,` $log_sum (`mask` `=` $mask^)? `scale` `=` $scale (`causal` $causal^)? (`at` $positions^)?
     (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? (`dropout` `=` $dropout^ `by` $draw)? attr-dict
     `:` functional-type(operands, results)
   }];
@@ -114,11 +119,11 @@ def Nn_AttentionGradientOp
         %dk = nn.attention_gradient key %q, %k, %v, %l, %y, %g scale = 1.250000e-01 causal
             : (tensor<4x8x64xf32>, tensor<4x8x64xf32>, tensor<4x8x64xf32>, tensor<4x8xf32>, tensor<4x8x64xf32>, tensor<4x8x64xf32>) -> tensor<4x8x64xf32>
 
-    **Constraints:** (C1) to (C7) as for nn.attention; (C8) out and gradient have one type that the result of nn.attention may have.
+    **Constraints:** (C1) to (C7), (C9) as for nn.attention; (C8) out and gradient have one type that the result of nn.attention may have.
   }];
   let assemblyFormat = [{
     $of $query `,` $key `,` $value `,` $log_sum `,` $out `,` $gradient (`mask` `=` $mask^)? `scale` `=` $scale
-    (`causal` $causal^)?
+    (`causal` $causal^)? (`at` $positions^)?
     (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? (`dropout` `=` $dropout^ `by` $draw)? attr-dict
     `:` functional-type(operands, results)
   }];

@@ -177,6 +177,9 @@ def Nn_Differentiable : DeclareOpInterfaceMethods<GradientOpInterface>;
 // An op that draws random numbers.
 def Nn_Draws : DeclareOpInterfaceMethods<DrawingOpInterface>;
 
+// An expandable op whose results on parts of a dim give the result on all of it.
+def Nn_Combinable : DeclareOpInterfaceMethods<CombinableOpInterface>;
+
 // An op that an evaluation computes in another way where it is marked as one of the training.
 def Nn_DiffersInEvaluation : DeclareOpInterfaceMethods<EvaluatedOpInterface>;
 

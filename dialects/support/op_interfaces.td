@@ -133,6 +133,22 @@ def ExpandableOpInterface : OpInterface<"ExpandableOpInterface"> {
   ];
 }
 
+def CombinableOpInterface : OpInterface<"CombinableOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An expandable op whose results on parts of a dim determine its result on all of it: a maximum or a sum is one of the parts', a log-sum-exp
+    one of theirs, and an attention a sum of theirs, weighted by their log-sum-exps. Where the dim is sharded into parts of one size, the op is
+    replaced by itself on parts, which each device computes of its own shard, and by what combines these: ops that reduce a dim of parts, and so
+    get their collectives from their layouts.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns whether results on `parts` parts of a factor, of one size, give the result.", "bool", "combines",
+                    (ins "int64_t":$factor, "int64_t":$parts)>,
+    InterfaceMethod<"Builds the op's one result from those on `parts` parts of a factor at the builder's insertion point.", "::mlir::Value",
+                    "buildCombination", (ins "::mlir::OpBuilder &":$builder, "int64_t":$factor, "int64_t":$parts)>
+  ];
+}
+
 def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{

@@ -133,6 +133,22 @@ private:
     choices.push_back(std::move(choice));
   }
 
+  // Builds the op as it is where a factor is split that it needs.
+  void buildSplit(ExpandableOpInterface expandable, OpBuilder &builder) {
+    auto combinable = dyn_cast<CombinableOpInterface>(op.op);
+    for (auto [number, factor] : llvm::enumerate(rule.factors)) {
+      int64_t parts = 2; // what combines them has the same size for any number
+      while (factor.size % parts != 0 && parts < factor.size) {
+        ++parts;
+      }
+      if (combinable && factor.kind == FactorKind::Expanded && combinable.combines(static_cast<int64_t>(number), parts)) {
+        combinable.buildCombination(builder, static_cast<int64_t>(number), parts);
+        return;
+      }
+    }
+    expandable.buildExpansion(builder);
+  }
+
   // Finds what the op's expansion sums up over a factor that needs it, if it has one: the bytes of the sums that can be sent together,
   // those of a maximum before those of a sum that needs it. The expansion is built, looked at, and dropped.
   void findSums() {
@@ -142,7 +158,7 @@ private:
     }
     Operation *before = op.op->getPrevNode();
     OpBuilder builder(op.op);
-    expandable.buildExpansion(builder);
+    buildSplit(expandable, builder);
     Operation *first = before ? before->getNextNode() : &op.op->getBlock()->front();
     llvm::DenseMap<Operation *, unsigned> levels; // sums that an op comes after
     SmallVector<Operation *> made;

@@ -85,12 +85,16 @@ public:
     llvm::APFloat scale(found.scale), softcap(found.softcap);
     const bool isCausal = form->diagonal.has_value();
     const int64_t diagonal = form->diagonal.value_or(0);
-    Value logSum = nn::AttentionLogSumOp::create(b, query, key, form->mask, scale, isCausal, diagonal, form->window, softcap);
+    SmallVector<Value> positions;
+    if (isCausal) {
+      positions = {numberRows(b, typeOf(query)), numberRows(b, typeOf(key))};
+    }
+    Value logSum = nn::AttentionLogSumOp::create(b, query, key, form->mask, scale, isCausal, diagonal, form->window, softcap, positions);
     RankedTensorType type = found.isJoined ? typeByHeads(found, last.getType()) : last.getType();
     SmallVector<Value> draw = found.dropout ? readDraw(b, *found.dropout) : SmallVector<Value>();
     llvm::APFloat dropout(found.dropout ? found.dropout->ratio : 0.0);
     auto attention = nn::AttentionOp::create(b, type, query, key, value, logSum, form->mask, scale, isCausal, diagonal, form->window,
-                                             softcap, draw, dropout);
+                                             softcap, positions, draw, dropout);
     Value result = attention;
     if (found.isJoined) {
       result = nn::ReshapeOp::create(b, last.getType(), result);
@@ -121,6 +125,14 @@ private:
     dims.erase(dims.begin() + group + 1);
     Value repeated = nn::BroadcastOp::create(b, typeOf(value).clone(shape), value, dims);
     return nn::ReshapeOp::create(b, typeOf(value).clone(heads), repeated);
+  }
+
+  // Returns the positions of the rows of a query or key, which are the same for all of the batch.
+  static Value numberRows(ImplicitLocOpBuilder &b, RankedTensorType type) {
+    SmallVector<int64_t> shape(type.getRank() - 1, 1), strides(shape.size(), 0);
+    shape.back() = type.getShape().end()[-2];
+    strides.back() = 1;
+    return nn::IndexOp::create(b, RankedTensorType::get(shape, b.getI64Type()), strides);
   }
 
   // Returns what a dropout of weights draws from, the index of a weight as that of its row plus that of its key.

@@ -219,16 +219,17 @@ typedef enum {
 // key_heads, keys, width), v: (batch, key_heads, keys, value_width), out: (batch, heads, rows, value_width), dense, of one dtype, on
 // the cpu f32 or bf16, on cuda bf16 or f16, as their gradients; computed in f32. lse: (batch, heads, rows), f32, log(sum(exp(s))) of each
 // row. Head h has the keys of key head h / (heads / key_heads). buffers:
-//   forward    {q, k, v, [mask,] [draw,] out, lse}
-//   backward   {q, k, v, [mask,] [draw,] out, lse, d_out, d_q, d_k, d_v}   the last three are written
+//   forward    {q, k, v, [mask,] [positions,] [draw,] out, lse}
+//   backward   {q, k, v, [mask,] [positions,] [draw,] out, lse, d_out, d_q, d_k, d_v}   the last three are written
 // A tensor of `heads_inside` has its heads inside its rows: (batch, rows, heads, width), as a product of all heads gives and takes it.
 // Softcap, where it is not 0: softcap * tanh(s / softcap). Causal: row i sees the keys j <= i + diagonal, and
 // where there is a window, j > i + diagonal - window. The mask is added to s, f32 or
-// bf16, or says which keys are seen, bool. A row that sees no key, or only keys whose s is -inf, is NaN in out and lse, as its
-// softmax is. A dropout that is not 0 multiplies the softmax by `kept` where a number in [0, 1) is at least the dropout, by 0 elsewhere:
-// Philox4x32-10 (nn.random) of the index row_index + key_index; draw: {row_index, key_index, seed, step, stream}, (batch, heads, rows) and
-// (keys) and two scalars, i64, and an i32. On the cpu only. An infinity or NaN in a key or value that a row does not see may reach the row.
-// All sizes are at least 1; no result overlaps an operand.
+// bf16, or says which keys are seen, bool. A row that sees no key, or only keys whose s is -inf, is -inf in lse and NaN in
+// out, as its softmax is. Positions: vectors of i64, (rows) and (keys), of consecutive numbers, which stand for i and j. A dropout that is
+// not 0 multiplies the softmax by `kept` where a number in [0, 1) is at least the dropout, by 0 elsewhere: Philox4x32-10 (nn.random) of the
+// index row_index + key_index; draw: {row_index, key_index, seed, step, stream}, (batch, heads, rows) and (keys) and two scalars, i64, and
+// an i32. On the cpu only. An infinity or NaN in a key or value that a row does not see may reach the row. All sizes are at least 1; no
+// result overlaps an operand.
 typedef struct {
   uint32_t kind;                   // ashlar_rt_attention_kind
   uint32_t dtype;                  // ashlar_rt_dtype
@@ -238,6 +239,7 @@ typedef struct {
   int64_t diagonal, window;        // of causal; window 0: none
   uint32_t causal;                 // 0 or 1
   uint32_t mask;                   // ashlar_rt_dtype; 0: none
+  uint64_t positions;              // 0 or 1: rows and keys of a causal one have some
   uint64_t heads_inside;           // ashlar_rt_attention_tensor, of all that are so
   int64_t mask_strides[4];         // elements along batch, heads, rows and keys; 0 where it is broadcast
   float scale, softcap;

@@ -27,6 +27,18 @@ for mesh in dp=1,tp=2 dp=2,tp=2 dp=1,tp=4; do
   expect_close 1.log $mesh.log 1e-4
 done
 
+# A rank has its own keys, whose results combine, or its own rows, which see the keys up to their place in the sequence.
+keys='rules { match: "rk" layout: "[{}, {cp}, {}]" } rules { match: "v" layout: "[{}, {cp}, {}]" }'
+(sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"; echo "$keys") > keys.txtpb
+(sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"; echo 'rules { match: "rq" layout: "[{}, {cp}, {}]" }') > rows.txtpb
+for job in keys rows; do
+  "$tools/ashlarc" attention.onnx --job $job.txtpb --mesh dp=1,cp=2 -o $job
+  mpirun -n 2 ./$job --steps 20 --log-every 5 --threads 1 > $job.log
+  expect_close 1.log $job.log 1e-4
+  "$tools/ashlarc" attention.onnx --job $job.txtpb --mesh dp=1,cp=2 --emit exec -o $job.exec
+  grep -q 'exec.attention .*positions' $job.exec || fail "scores of $job are in memory"
+done
+
 # A split of heads and samples stays: the only sum over tp is that of the last product, and nothing is gathered, but for sequences that are sharded.
 { cat heads.txtpb; echo 'sequence_parallel: OFF'; } > replicated.txtpb
 "$tools/ashlarc" attention.onnx --job replicated.txtpb --mesh dp=2,tp=2 --emit dist -o heads.mlir

@@ -26,7 +26,8 @@ for parts in "accumulate: 4" "pipeline { stages: 2 micro_batches: 4 }" "pipeline
   expect_close 1.log parts.log 1e-4
 done
 
-# Weights of an attention: computed in blocks that draw their own part of the mask, on ranks, for micro-batches, and as the ops of the model.
+# Weights of an attention: computed in blocks that draw their own part of the mask, on ranks that share samples, heads or keys, for micro-batches,
+# and as the ops of the model.
 python3 "$(dirname "$0")/attention_dropout_model.py" attention.onnx
 "$tools/ashlarc" attention.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 --emit exec -o attention.exec
 grep -q 'exec.attention .*dropout 0.2' attention.exec || fail "the dropout is no part of the attention"
@@ -38,6 +39,8 @@ grep -q 'exec.attention .*dropout 0.2' attention.exec || fail "the dropout is no
   echo 'rules { match: "input" layout: "[{dp}, {}]" } rules { match: "wl" layout: "[{tp}, {}]" }'
   for weight in wq wk wv; do echo "rules { match: \"$weight\" layout: \"[{}, {tp}]\" }"; done
 ) > heads.txtpb
+keys='rules { match: "k_apart" layout: "[{}, {cp}, {}, {}]" } rules { match: "v_apart" layout: "[{}, {cp}, {}, {}]" }'
+(sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"; echo "$keys") > keys.txtpb
 while read -r ranks job mesh; do
   "$tools/ashlarc" attention.onnx --job "$job" --mesh $mesh -o parts
   mpirun -n $ranks ./parts --steps 20 --log-every 5 --threads 1 < /dev/null > parts.log
@@ -46,5 +49,6 @@ done <<END
 1 $jobs/mlp.txtpb dp=1
 2 $jobs/mlp.txtpb dp=2
 4 heads.txtpb dp=2,tp=2
+2 keys.txtpb dp=1,cp=2
 1 parts.txtpb dp=1
 END

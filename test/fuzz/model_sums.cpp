@@ -107,8 +107,16 @@ void ModelGenerator::attention() {
   if (!dropout.isZero()) {
     draw = drawOf(shapeOf(x).drop_back(), shapeOf(x).end()[-2]);
   }
-  Value logSum = nn::AttentionLogSumOp::create(b, x, key, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap);
-  add(nn::AttentionOp::create(b, x, key, value, logSum, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap, draw, dropout),
+  SmallVector<Value> positions;
+  if (isCausal && attentionDice.oneIn(2)) {
+    SmallVector<int64_t> shape(shapeOf(x).size() - 1, 1), strides(shape.size(), 0);
+    shape.back() = shapeOf(x).end()[-2];
+    strides.back() = 1;
+    positions.assign(2, nn::IndexOp::create(b, i64(shape), strides));
+  }
+  Value logSum = nn::AttentionLogSumOp::create(b, x, key, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap, positions);
+  add(nn::AttentionOp::create(b, x, key, value, logSum, mask, llvm::APFloat(scale), isCausal, diagonal, window, softcap, positions, draw,
+                              dropout),
       boundOf(value) / (1 - dropout.convertToDouble()));
 }
 

@@ -22,7 +22,7 @@ ALLOWED = {
     "passes/search/op_choices.cpp": ("Reduce", "the sums of an expansion"),
     "passes/lower/calls": ("Add Broadcast Mul", "the grammar of a library call"),
     "passes/lower/calls/epilogue.cpp": ("Gelu Relu Sigmoid Tanh", "the activations of a library call"),
-    "passes/lower/calls/library_attention.cpp": ("Attention AttentionGradient AttentionLogSum Transpose", "the ops of one library call, and the layouts of its operands"),
+    "passes/lower/calls/library_attention.cpp": ("Attention AttentionGradient AttentionLogSum Index Transpose", "the ops of one library call, and the layouts of its operands"),
     "passes/lower/calls/library_product.cpp": ("Cast MatMul Reduce", "the grammar of a library call, and what reads its results"),
     "passes/lower/calls/library_product.h": ("MatMul", "the same"),
     "passes/lower/fusion": ("Add Broadcast Cast MatMul Reduce Reshape ScatterAdd Transpose", "what begins a kernel or a call, and its forms"),

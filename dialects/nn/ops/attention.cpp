@@ -20,7 +20,21 @@ RankedTensorType logSumTypeOf(RankedTensorType scores) {
   return scores.clone(scores.getShape().drop_back());
 }
 
-// C1 to C3
+// Whether an index numbers a dim of the scores: for all of the batch, or along the dims where it is not 1, for each of them.
+bool numbersDim(Value index, RankedTensorType scores, int64_t dim) {
+  ArrayRef<int64_t> shape = shapeOf(index), whole = scores.getShape();
+  const size_t batch = whole.size() - 2;
+  return typeOf(index).getElementType().isInteger(64) && shape.size() == batch + 1 && shape.back() == whole[dim] &&
+         llvm::all_of(llvm::seq<size_t>(0, batch), [&](size_t d) { return shape[d] == whole[d] || shape[d] == 1; });
+}
+
+// Whether there is an index of rows, then one of keys.
+bool numberRowsAndKeys(ValueRange indices, RankedTensorType scores) {
+  const int64_t rank = scores.getRank();
+  return numbersDim(indices[0], scores, rank - 2) && numbersDim(indices[1], scores, rank - 1);
+}
+
+// C1 to C3, C9
 template <typename Adaptor> LogicalResult checkScores(std::optional<Location> loc, Adaptor adaptor) {
   RankedTensorType query = typeOf(adaptor.getQuery()), key = typeOf(adaptor.getKey());
   bool fit = query.getRank() >= 2 && query.getRank() == key.getRank() && query.getElementType() == key.getElementType() &&
@@ -46,6 +60,12 @@ template <typename Adaptor> LogicalResult checkScores(std::optional<Location> lo
   if (const double softcap = adaptor.getSoftcap().convertToDouble(); !(softcap >= 0 && std::isfinite(softcap))) {
     return emitOptionalError(loc, "softcap ", softcap, " is negative or not finite");
   }
+  if (ValueRange positions = adaptor.getPositions(); !positions.empty()) { // C9
+    RankedTensorType scores = scoresTypeOf(query, key);
+    if (!adaptor.getCausal() || positions.size() != 2 || !numberRowsAndKeys(positions, scores)) {
+      return emitOptionalError(loc, "positions ", TypeRange(positions), " are not two of a causal attention with scores of ", scores);
+    }
+  }
   return success();
 }
 
@@ -60,14 +80,7 @@ template <typename Adaptor> LogicalResult checkDraw(std::optional<Location> loc,
     return success();
   }
   RankedTensorType scores = scoresTypeOf(typeOf(adaptor.getQuery()), typeOf(adaptor.getKey()));
-  auto isIndex = [&](Value index, size_t dim, bool isWhole) { // of batch dims and a dim of the scores
-    ArrayRef<int64_t> shape = shapeOf(index), whole = scores.getShape();
-    const size_t batch = whole.size() - 2;
-    return typeOf(index).getElementType().isInteger(64) && shape.size() == batch + 1 && shape.back() == whole[dim] &&
-           llvm::all_of(llvm::seq<size_t>(0, batch), [&](size_t d) { return shape[d] == whole[d] || (shape[d] == 1 && !isWhole); });
-  };
-  const bool fits = isIndex(draw[0], scores.getRank() - 2, /*isWhole=*/true) && isIndex(draw[1], scores.getRank() - 1, /*isWhole=*/false);
-  if (!fits) { // C7
+  if (!numberRowsAndKeys(draw, scores)) { // C7
     return emitOptionalError(loc, "indices of ", draw[0].getType(), " and ", draw[1].getType(), " do not number the weights of scores of ",
                              scores);
   }
@@ -194,108 +207,6 @@ RateClass AttentionGradientOp::getRateClass(ArrayRef<RankedTensorType> operands,
   return attentionRateClass(operands);
 }
 
-//===-- Sharding ----------------------------------------------------------------------------------------------------------------------===//
-
-namespace {
-
-// The factors of an attention's tensors. A causal op counts rows and keys from 0: it needs all of them, or is expanded if that adds no sum.
-struct AttentionFactors {
-  template <typename Op> AttentionFactors(Op op, FactorKind rows, FactorKind keys) {
-    ArrayRef<int64_t> queryShape = shapeOf(op.getQuery());
-    TensorFactors batch;
-    for (int64_t size : queryShape.drop_back(2)) {
-      batch.push_back({rule.addFactor(size)});
-    }
-    auto counted = [&](FactorKind kind) {
-      return !op.getCausal() ? kind : kind == FactorKind::Reduction ? FactorKind::NeedReplication : FactorKind::Expanded;
-    };
-    int64_t row = rule.addFactor(queryShape.end()[-2], counted(rows));
-    int64_t key = rule.addFactor(shapeOf(op.getKey()).end()[-2], counted(keys));
-    int64_t width = rule.addFactor(queryShape.back(), FactorKind::NeedReplication);
-    auto withBatch = [&](std::initializer_list<int64_t> factors) {
-      TensorFactors tensor = batch;
-      for (int64_t factor : factors) {
-        tensor.push_back({factor});
-      }
-      return tensor;
-    };
-    ofQuery = withBatch({row, width});
-    ofKey = withBatch({key, width});
-    ofLogSum = withBatch({row});
-    scores = withBatch({row, key});
-    if (Value mask = op.getMask()) {
-      for (auto [d, size] : llvm::enumerate(shapeOf(mask))) {
-        ofMask.push_back(size == rule.factors[scores[d].front()].size ? scores[d] : TensorFactors::value_type());
-      }
-    }
-  }
-
-  // Adds the columns of the value.
-  void addColumns(int64_t size, FactorKind kind) {
-    int64_t column = rule.addFactor(size, kind);
-    ofValue = ofKey;
-    ofOut = ofQuery;
-    ofValue.back() = ofOut.back() = {column};
-  }
-
-  // Adds what a dropout draws from.
-  template <typename Op> void addDraw(Op op) {
-    if (op.getDraw().empty()) {
-      return;
-    }
-    TensorFactors ofKeyIndex;
-    for (auto [d, size] : llvm::enumerate(shapeOf(op.getDraw()[1]))) {
-      const TensorFactors::value_type &whole = d + 2 == scores.size() ? scores.back() : scores[d];
-      ofKeyIndex.push_back(size == rule.factors[whole.front()].size ? whole : TensorFactors::value_type());
-    }
-    ofDraw = {ofLogSum, ofKeyIndex, {}, {}, {}};
-  }
-
-  // Returns the rule of an op with these operands, then the mask and what a dropout draws from where there is one.
-  ShardingRule finish(ArrayRef<TensorFactors> operands, const TensorFactors &result) {
-    rule.operands.assign(operands.begin(), operands.end());
-    if (!ofMask.empty()) {
-      rule.operands.push_back(ofMask);
-    }
-    llvm::append_range(rule.operands, ofDraw);
-    rule.results = {result};
-    return rule;
-  }
-
-  ShardingRule rule;
-  TensorFactors ofQuery, ofKey, ofLogSum, ofValue, ofOut, scores, ofMask;
-  SmallVector<TensorFactors> ofDraw;
-};
-
-} // namespace
-
-// attention_log_sum: ([b, r, w], [b, k, w]) -> ([b, r]) expanded={k} replicated={w}
-ShardingRule AttentionLogSumOp::getShardingRule() {
-  AttentionFactors f(*this, FactorKind::PassThrough, FactorKind::Expanded);
-  return f.finish({f.ofQuery, f.ofKey}, f.ofLogSum);
-}
-
-// attention: ([b, r, w], [b, k, w], [b, k, c], [b, r]) -> ([b, r, c]) sum={k} replicated={w}
-ShardingRule AttentionOp::getShardingRule() {
-  AttentionFactors f(*this, FactorKind::PassThrough, FactorKind::Reduction);
-  f.addColumns(shapeOf(getValue()).back(), FactorKind::PassThrough);
-  f.addDraw(*this);
-  return f.finish({f.ofQuery, f.ofKey, f.ofValue, f.ofLogSum}, f.ofOut);
-}
-
-// attention_gradient: ([b, r, w], [b, k, w], [b, k, c], [b, r], [b, r, c], [b, r, c]) and
-//   query -> ([b, r, w]) sum={k} replicated={w} sum={c}, key -> ([b, k, w]) sum={r} replicated={w} sum={c},
-//   value -> ([b, k, c]) sum={r} replicated={w}.
-// The gradients of scores are linear in their sums over columns.
-ShardingRule AttentionGradientOp::getShardingRule() {
-  const bool ofQuery = getOf() == AttentionOperand::Query, ofValue = getOf() == AttentionOperand::Value;
-  AttentionFactors f(*this, ofQuery ? FactorKind::PassThrough : FactorKind::Reduction,
-                     ofQuery ? FactorKind::Reduction : FactorKind::PassThrough);
-  f.addColumns(shapeOf(getValue()).back(), ofValue ? FactorKind::PassThrough : FactorKind::Reduction);
-  f.addDraw(*this);
-  return f.finish({f.ofQuery, f.ofKey, f.ofValue, f.ofLogSum, f.ofOut, f.ofOut}, ofQuery ? f.ofQuery : ofValue ? f.ofValue : f.ofKey);
-}
-
 //===-- Gradients ---------------------------------------------------------------------------------------------------------------------===//
 
 // nn.attention_log_sum has no gradient of its own: what depends on it is an nn.attention, whose gradients count the way through it. A
@@ -305,7 +216,7 @@ void AttentionOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out
   for (AttentionOperand of : {AttentionOperand::Query, AttentionOperand::Key, AttentionOperand::Value}) {
     out[static_cast<size_t>(of)] = AttentionGradientOp::create(
         b, getOperand(static_cast<unsigned>(of)).getType(), of, getQuery(), getKey(), getValue(), getLogSum(), getResult(), g[0], getMask(),
-        getScale(), getCausal(), getDiagonal(), getWindow(), getSoftcap(), getDraw(), getDropout());
+        getScale(), getCausal(), getDiagonal(), getWindow(), getSoftcap(), getPositions(), getDraw(), getDropout());
   }
 }
 
@@ -383,6 +294,27 @@ template <typename Op> Value buildProducts(NnBuilder &b, Op op) {
   return softcap == 0 ? scaled : TanhOp::create(b, scaled).getResult();
 }
 
+// Returns the sum or difference of a number for each key and one for each row, for all scores.
+template <typename Made> Value ofRowsAndKeys(NnBuilder &b, ValueRange indices, RankedTensorType scores) {
+  auto repeat = [&](Value index, size_t fromEnd) { // as a mask
+    SmallVector<int64_t> shape(shapeOf(index));
+    shape.insert(shape.end() - fromEnd, 1);
+    return repeatMask(b, ReshapeOp::create(b, typeOf(index).clone(shape), index), scores.getShape());
+  };
+  return Made::create(b, repeat(indices[1], 1), repeat(indices[0], 0));
+}
+
+// Returns key - row for each score.
+Value buildDistance(NnBuilder &b, ValueRange positions, RankedTensorType scores) {
+  if (!positions.empty()) {
+    return ofRowsAndKeys<SubOp>(b, positions, scores);
+  }
+  SmallVector<int64_t> strides(scores.getRank(), 0);
+  strides.end()[-2] = -1;
+  strides.back() = 1;
+  return IndexOp::create(b, scores.clone(b.getI64Type()), strides);
+}
+
 template <typename Op> Value buildScores(NnBuilder &b, Op op) {
   Value scores = buildProducts(b, op);
   RankedTensorType type = typeOf(scores);
@@ -395,10 +327,7 @@ template <typename Op> Value buildScores(NnBuilder &b, Op op) {
     scores = isBool ? b.select(repeated, scores, b.constant(type, kHidden)) : b.add(scores, b.as(scores, repeated));
   }
   if (op.getCausal()) {
-    SmallVector<int64_t> strides(type.getRank(), 0);
-    strides.end()[-2] = -1;
-    strides.back() = 1;
-    Value distance = IndexOp::create(b, type.clone(b.getI64Type()), strides); // key - row
+    Value distance = buildDistance(b, op.getPositions(), type); // key - row
     Value isSeen = b.compare(Predicate::Le, distance, static_cast<double>(diagonalOf(op)));
     if (op.getWindow() != 0) {
       isSeen = AndOp::create(b, isSeen, b.compare(Predicate::Ge, distance, static_cast<double>(firstDistanceOf(op))));
@@ -422,11 +351,8 @@ template <typename Op> Value buildKept(NnBuilder &b, Op op) {
   RankedTensorType type = scoresTypeOf(op.getQuery().getType(), op.getKey().getType());
   const double dropout = op.getDropout().convertToDouble();
   ValueRange draw = op.getDraw();
-  SmallVector<int64_t> shape(shapeOf(draw[1])); // of the key index as a mask
-  shape.insert(shape.end() - 1, 1);
-  Value ofRows = alongLast(b, draw[0], b.constant(type, 0));
-  Value ofKeys = repeatMask(b, ReshapeOp::create(b, typeOf(draw[1]).clone(shape), draw[1]), type.getShape());
-  Value drawn = RandomOp::create(b, type, Distribution::Uniform, b.add(ofRows, ofKeys), draw[2], draw[3], draw[4]);
+  Value place = ofRowsAndKeys<AddOp>(b, draw.take_front(2), type);
+  Value drawn = RandomOp::create(b, type, Distribution::Uniform, place, draw[2], draw[3], draw[4]);
   return b.selectOrZero(b.compare(Predicate::Ge, drawn, dropout), b.constant(type, 1 / (1 - dropout)));
 }
 
@@ -458,10 +384,7 @@ Value buildScoreGradients(NnBuilder &b, AttentionGradientOp op) {
 Value AttentionLogSumOp::buildExpansion(OpBuilder &builder) {
   NnBuilder b(*this, builder);
   Value scores = buildScores(b, *this);
-  SmallVector<int64_t> last = {typeOf(scores).getRank() - 1};
-  Value largest = ReduceOp::create(b, Reduction::Max, scores, last);
-  Value sum = b.sum(ExpOp::create(b, b.sub(scores, alongLast(b, largest, scores))), last);
-  return b.add(largest, LogOp::create(b, sum));
+  return b.logSumExp(scores, typeOf(scores).getRank() - 1);
 }
 
 Value AttentionOp::buildExpansion(OpBuilder &builder) {

@@ -15,6 +15,17 @@ namespace ashlar::nn {
 
 namespace {
 
+// Returns a number of an index of rows or keys, (batch or 1..., last), for an element of the batch, counted over its dims.
+int64_t numberAt(const Tensor &index, ArrayRef<int64_t> batchDims, int64_t batch, int64_t last) {
+  int64_t place = last, stride = index.getShape().back();
+  for (size_t d = batchDims.size(); d-- > 0; batch /= batchDims[d]) {
+    const int64_t size = index.getShape()[d];
+    place += size == 1 ? 0 : batch % batchDims[d] * stride;
+    stride *= size;
+  }
+  return index.getInt(place);
+}
+
 // The scores of an attention, row by row, in double precision.
 class ReferenceScores {
 public:
@@ -24,6 +35,9 @@ public:
         scale(op.getScale().convertToDouble()), softcap(op.getSoftcap().convertToDouble()),
         diagonal(op.getCausal() ? diagonalOf(op) : INT64_MAX), firstDistance(firstDistanceOf(op)),
         shape(scoresTypeOf(op.getQuery().getType(), op.getKey().getType()).getShape()), width(columnsOf(query.getType())) {
+    if (!op.getPositions().empty()) {
+      positions = operands.drop_front(op.getPositionsMutable().begin()->getOperandNumber()).take_front(2);
+    }
     rows = shape.end()[-2];
     keys = shape.back();
     batches = llvm::product_of(ArrayRef(shape).drop_back(2));
@@ -45,7 +59,7 @@ public:
           score = softcap * share;
           slopes[j] = 1 - share * share;
         }
-        const int64_t distance = j - index.back();
+        const int64_t distance = distanceOf(batch, index.back(), j);
         scores[j] = distance > diagonal || distance < firstDistance ? kHidden : masked(score, index, j);
       }
       visit(batch, at, scores, slopes);
@@ -55,6 +69,11 @@ public:
   int64_t batches, rows, keys;
 
 private:
+  int64_t distanceOf(int64_t batch, int64_t row, int64_t j) const {
+    ArrayRef<int64_t> batchDims = ArrayRef(shape).drop_back(2);
+    return positions.empty() ? j - row : numberAt(positions[1], batchDims, batch, j) - numberAt(positions[0], batchDims, batch, row);
+  }
+
   double masked(double score, ArrayRef<int64_t> row, int64_t j) const {
     if (!mask) {
       return score;
@@ -71,6 +90,7 @@ private:
   const Tensor &query, &key, *mask;
   double scale, softcap;
   int64_t diagonal, firstDistance;
+  ArrayRef<Tensor> positions;
   SmallVector<int64_t> shape;
   int64_t width;
 };
@@ -95,13 +115,9 @@ public:
     if (draw.empty()) {
       return 1;
     }
-    const Tensor &keys = draw[1];
-    int64_t place = 0, rest = row / std::max<int64_t>(shape.back(), 1), stride = keys.getShape().back(); // of the row of the key index
-    for (size_t d = shape.size() - 1; d-- > 0; rest /= shape[d]) {
-      place += keys.getShape()[d] == 1 ? 0 : rest % shape[d] * stride;
-      stride *= keys.getShape()[d];
-    }
-    const int64_t index = draw[0].getInt(row) + keys.getInt(place + j);
+    const int64_t batch = row / shape.back();
+    ArrayRef<int64_t> batchDims = ArrayRef(shape).drop_back();
+    const int64_t index = numberAt(draw[0], batchDims, batch, row % shape.back()) + numberAt(draw[1], batchDims, batch, j);
     PhiloxWords words = philoxOfElement(index, draw[2].getInt(0), draw[3].getInt(0), static_cast<uint32_t>(draw[4].getInt(0)));
     const double drawn = isWide ? ((words[0] >> 5) * 0x1p26 + (words[1] >> 6)) * 0x1p-53 : (words[0] >> 8) * 0x1p-24;
     return drawn >= least ? 1 / (1 - dropout) : 0;
@@ -126,7 +142,7 @@ Tensor AttentionLogSumOp::evaluate(ArrayRef<Tensor> operands) {
     for (double score : scores) {
       sum += std::exp(score - largest);
     }
-    result.setFloat(row, largest + std::log(sum));
+    result.setFloat(row, largest == kHidden ? kHidden : largest + std::log(sum));
   });
   return result;
 }

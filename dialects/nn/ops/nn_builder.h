@@ -12,6 +12,8 @@
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+#include <limits>
+
 namespace ashlar::nn {
 
 using Gradients = llvm::MutableArrayRef<mlir::Value>;
@@ -52,6 +54,14 @@ public:
     return typeOf(x).getElementType() == element ? x : CastOp::create(*this, typeOf(x).clone(element), x).getResult();
   }
   mlir::Value as(mlir::Value like, mlir::Value x) { return as(typeOf(like).getElementType(), x); }
+
+  // Returns log(sum(exp(x))) along a dim; -infinity where all of x is.
+  mlir::Value logSumExp(mlir::Value x, int64_t dim) {
+    mlir::Value largest = ReduceOp::create(*this, Reduction::Max, x, llvm::ArrayRef<int64_t>{dim});
+    mlir::Value base = zeroOrSelect(compare(Predicate::Eq, largest, -std::numeric_limits<double>::infinity()), largest);
+    mlir::Value weights = ExpOp::create(*this, sub(x, broadcastAlong(base, {dim}, typeOf(x).getShape())));
+    return add(base, LogOp::create(*this, sum(weights, {dim})));
+  }
 
   // Returns x, in f32 when its type is narrower.
   mlir::Value wide(mlir::Value x) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A softmax over a dim that is split is a maximum, a sum and element-wise ops, which can all be computed split: then devices exchange one
-// number a row in place of the whole dim.
+// number a row in place of the whole dim. An attention is one over each device's own keys, and what combines these.
 
 #include "passes/layout/inference/expand_split_ops.h"
 
@@ -26,32 +26,48 @@ void mark(Operation *first, Operation *op, Value expansion) {
 
 } // namespace
 
-SmallVector<ExpandableOpInterface> findSplitOps(const LayoutProblem &problem, const Inference &inference) {
-  auto isSplit = [&](const ProblemOp &op, const TensorFactors &tensor, unsigned value) {
-    FactorSplit split = project(problem.mesh, *op.rule, tensor, inference.getLayout(problem.values[value].tensor));
-    return llvm::any_of(llvm::zip_equal(op.rule->factors, split), [](auto item) {
-      auto &[factor, axes] = item;
-      return factor.kind == FactorKind::Expanded && !axes.empty();
-    });
+SmallVector<SplitOp> findSplitOps(const LayoutProblem &problem, const Inference &inference) {
+  // Axes that split another factor, too, are not for this one: its shards are gathered.
+  auto findSplit = [&](const ProblemOp &op) -> std::optional<std::pair<int64_t, int64_t>> {
+    SmallVector<FactorSplit> splits; // of each tensor
+    auto values = llvm::concat<const unsigned>(op.operands, op.results);
+    for (auto [tensor, value] : llvm::zip_equal(op.rule->tensors, values)) {
+      splits.push_back(project(problem.mesh, *op.rule, tensor, inference.getLayout(problem.values[value].tensor)));
+    }
+    auto splitsOthers = [&](StringAttr axis, size_t factor) {
+      return llvm::any_of(splits, [&](const FactorSplit &split) {
+        return llvm::any_of(llvm::enumerate(split),
+                            [&](auto item) { return item.index() != factor && llvm::is_contained(item.value(), axis); });
+      });
+    };
+    for (const FactorSplit &split : splits) {
+      for (auto [number, axes] : llvm::enumerate(split)) {
+        const size_t factor = number;
+        const bool isExpanded = op.rule->factors[factor].kind == FactorKind::Expanded && !axes.empty();
+        if (isExpanded && llvm::none_of(axes, [&](StringAttr axis) { return splitsOthers(axis, factor); })) {
+          return std::pair(static_cast<int64_t>(factor), problem.mesh.groupSize(axes));
+        }
+      }
+    }
+    return std::nullopt;
   };
-  SmallVector<ExpandableOpInterface> found;
+  SmallVector<SplitOp> found;
   for (const ProblemOp &op : problem.ops) {
     auto expandable = dyn_cast<ExpandableOpInterface>(op.op);
-    auto values = llvm::concat<const unsigned>(op.operands, op.results);
-    if (expandable && llvm::any_of(llvm::zip_equal(op.rule->tensors, values), [&](auto item) {
-          auto [tensor, value] = item;
-          return isSplit(op, tensor, value);
-        })) {
-      found.push_back(expandable);
+    if (auto split = expandable ? findSplit(op) : std::nullopt) {
+      found.push_back({expandable, split->first, split->second});
     }
   }
   return found;
 }
 
-void expand(ExpandableOpInterface op) {
+void expand(const SplitOp &split) {
+  ExpandableOpInterface op = split.op;
   OpBuilder builder(op);
   Operation *before = op->getPrevNode();
-  Value expansion = op.buildExpansion(builder);
+  auto combinable = dyn_cast<CombinableOpInterface>(op.getOperation());
+  const bool combines = combinable && combinable.combines(split.factor, split.parts);
+  Value expansion = combines ? combinable.buildCombination(builder, split.factor, split.parts) : op.buildExpansion(builder);
   mark(before ? before->getNextNode() : &op->getBlock()->front(), op, expansion);
   for (StringRef name : {dist::kLayoutsAttr, dist::kOpensAttr, dist::kPrioritiesAttr, dist::kOriginsAttr, dist::kSuggestedAttr}) {
     if (Attribute attribute = op->getAttr(name)) {

@@ -10,11 +10,18 @@
 
 namespace ashlar::layout {
 
-// Returns the ops with an operand or result that inference splits on an Expanded factor.
-llvm::SmallVector<ExpandableOpInterface> findSplitOps(const LayoutProblem &problem, const Inference &inference);
+// An op with an Expanded factor that is split.
+struct SplitOp {
+  ExpandableOpInterface op;
+  int64_t factor, parts; // the first such factor, and how many devices split it
+};
 
-// Replaces an op by its expansion, whose last op takes over what is given of the layout.
-void expand(ExpandableOpInterface op);
+// Returns the ops with an operand or result that inference splits on an Expanded factor, over axes that split no other factor of the op.
+llvm::SmallVector<SplitOp> findSplitOps(const LayoutProblem &problem, const Inference &inference);
+
+// Replaces an op by itself on the parts of its factor, where results on these combine, else by its expansion. The last op of that takes
+// over what is given of the layout.
+void expand(const SplitOp &split);
 
 // Returns the name of the op that was expanded and whose result `op` computes; "" for the other ops of an expansion, nothing for all
 // others. It stands in the location.

@@ -58,7 +58,7 @@ FailureOr<Inferred> inferLayouts(ModuleOp module, bool splitVariables, bool keep
     }
     Inference inference(*problem);
     inference.run();
-    SmallVector<ExpandableOpInterface> split = findSplitOps(*problem, inference);
+    SmallVector<SplitOp> split = findSplitOps(*problem, inference);
     if (split.empty()) {
       return Inferred{std::move(*problem), std::move(inference)};
     }

@@ -10,6 +10,7 @@
 #include "runtime/abi/memory_sizes.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -56,9 +57,24 @@ std::optional<std::array<int64_t, 4>> stridesOf(RankedTensorType mask, RankedTen
   return std::array<int64_t, 4>{ofBatch, stride(2), stride(1), stride(0)};
 }
 
-// Whether all heads have the same numbers of keys in a dropout, which its key index has for each where batch dims are whole.
-bool drawsAlike(OperandRange draw) {
-  return draw.empty() || ShapedType::getNumElements(shapeOf(draw[1]).drop_back()) == 1;
+// Whether an index has one row, for all of the batch.
+bool isOfAll(Value index) {
+  return ShapedType::getNumElements(shapeOf(index).drop_back()) == 1;
+}
+
+// Whether the library takes the numbers of rows and keys: positions for all of the batch, and of a dropout for each row and for all keys.
+template <typename Op> bool numbersAsTaken(Op op) {
+  const bool draws = op.getDraw().empty() || (isOfAll(op.getDraw()[1]) && shapeOf(op.getDraw()[0]) == shapeOf(op.getLogSum()));
+  return draws && llvm::all_of(op.getPositions(), isOfAll);
+}
+
+// Whether positions are those of all rows and keys, which a causal op counts by itself.
+bool countFrom0(OperandRange positions) {
+  return !positions.empty() && llvm::all_of(positions, [](Value position) {
+    auto index = position.getDefiningOp<nn::IndexOp>();
+    return index && index.getStrides().back() == 1 &&
+           llvm::all_of(index.getStrides().drop_back(), [](int64_t stride) { return stride == 0; });
+  });
 }
 
 // Whether the library takes an op; `others`: tensors besides query, key and value that have to be of their type.
@@ -70,17 +86,18 @@ template <typename Op> bool takesOp(Op op, TypeRange others, exec::Target target
   form.window = static_cast<int64_t>(op.getWindow());
   form.softcap = op.getSoftcap().convertToDouble();
   form.drops = !op.getDraw().empty();
+  form.shifts = !op.getPositions().empty();
   const bool areAlike =
       llvm::all_of(others, [&](Type type) { return cast<RankedTensorType>(type).getElementType() == query.getElementType(); });
-  return areAlike && typeOf(op.getLogSum()).getElementType().isF32() && (!form.mask || stridesOf(form.mask, query)) &&
-         drawsAlike(op.getDraw()) && exec::takesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), form);
+  return areAlike && typeOf(op.getLogSum()).getElementType().isF32() && (!form.mask || stridesOf(form.mask, query)) && numbersAsTaken(op) &&
+         exec::takesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), form);
 }
 
 // Whether two ops have the same scores.
 bool haveSameScores(nn::AttentionLogSumOp a, nn::AttentionOp b) {
   return a.getQuery() == b.getQuery() && a.getKey() == b.getKey() && a.getMask() == b.getMask() && a.getScale() == b.getScale() &&
          a.getCausal() == b.getCausal() && a.getDiagonal() == b.getDiagonal() && a.getWindow() == b.getWindow() &&
-         a.getSoftcap() == b.getSoftcap();
+         a.getSoftcap() == b.getSoftcap() && llvm::equal(a.getPositions(), b.getPositions());
 }
 
 bool takes(nn::AttentionOp op, exec::Target target) {
@@ -120,11 +137,15 @@ Value withHeadsInside(Value tensor) {
 bool mayHaveHeadsInside(OpOperand &operand) {
   const unsigned number = operand.getOperandNumber();
   auto isMask = [&](auto op) { return op.getMask() && op.getMaskMutable().begin()->getOperandNumber() == number; };
+  auto isNumber = [&](auto op) {
+    const unsigned count = op.getPositions().size();
+    return count != 0 && number - op.getPositionsMutable().begin()->getOperandNumber() < count;
+  };
   auto isDrawn = [&](auto op) { return !op.getDraw().empty() && op.getDrawMutable().begin()->getOperandNumber() <= number; };
   return llvm::TypeSwitch<Operation *, bool>(operand.getOwner())
       .Case<nn::AttentionOp, nn::AttentionGradientOp>(
-          [&](auto op) { return !isMask(op) && !isDrawn(op) && op.getLogSumMutable().getOperandNumber() != number; })
-      .Case<nn::AttentionLogSumOp>([&](auto op) { return !isMask(op); })
+          [&](auto op) { return !isMask(op) && !isNumber(op) && !isDrawn(op) && op.getLogSumMutable().getOperandNumber() != number; })
+      .Case<nn::AttentionLogSumOp>([&](auto op) { return !isMask(op) && !isNumber(op); })
       .Default(false);
 }
 
@@ -208,10 +229,34 @@ void joinOps(ArrayRef<Operation *> ops) {
   }
 }
 
+// Moves what depends on a log-sum-exp before an attention of it behind that, as the reductions of an attention over parts of its keys do.
+// Fails, with nothing moved, where the attention needs some of it, or it has effects.
+bool moveReadersBehind(nn::AttentionLogSumOp logSum, nn::AttentionOp op) {
+  llvm::SetVector<Operation *> readers;
+  for (Operation *next = logSum->getNextNode(); next != op; next = next->getNextNode()) {
+    const bool reads = llvm::any_of(
+        next->getOperands(), [&](Value operand) { return operand == logSum.getResult() || readers.contains(operand.getDefiningOp()); });
+    if (reads && (next->getNumRegions() != 0 || !isMemoryEffectFree(next))) {
+      return false;
+    }
+    if (reads) {
+      readers.insert(next);
+    }
+  }
+  auto isReader = [&](Value operand) { return readers.contains(operand.getDefiningOp()); };
+  if (llvm::any_of(op->getOperands(), isReader)) {
+    return false;
+  }
+  for (Operation *reader : llvm::reverse(readers)) {
+    reader->moveAfter(op);
+  }
+  return true;
+}
+
 void joinLogSum(nn::AttentionOp op, exec::Target target) {
   auto logSum = op.getLogSum().getDefiningOp<nn::AttentionLogSumOp>();
-  const bool comesFirst = logSum && llvm::none_of(logSum->getUsers(), [&](Operation *user) { return user->isBeforeInBlock(op); });
-  if (comesFirst && haveSameScores(logSum, op) && takes(op, target)) {
+  const bool isPair = logSum && logSum->getBlock() == op->getBlock() && haveSameScores(logSum, op) && takes(op, target);
+  if (isPair && moveReadersBehind(logSum, op)) {
     joinOps({logSum, op});
   }
 }
@@ -291,6 +336,13 @@ uint32_t dtypeOf(exec::BufferAttr buffer) {
 } // namespace
 
 void joinAttention(func::FuncOp function, exec::Target target) {
+  function.walk([](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op).Case<nn::AttentionLogSumOp, nn::AttentionOp, nn::AttentionGradientOp>([](auto typed) {
+      if (countFrom0(typed.getPositions())) {
+        typed.getPositionsMutable().clear();
+      }
+    });
+  });
   repeatMasks(function, target);
   SmallVector<nn::AttentionOp> attentions;
   function.walk([&](nn::AttentionOp op) { attentions.push_back(op); });
@@ -365,6 +417,7 @@ LogicalResult buildAttentionCall(const CallSite &site) {
     if (Value mask = op.getMask()) {
       take(mask, exec::AttentionTensors::None);
     }
+    llvm::for_each(op.getPositions(), [&](Value value) { take(value, exec::AttentionTensors::None); });
     llvm::for_each(op.getDraw(), [&](Value value) { take(value, exec::AttentionTensors::None); });
   };
   auto build = [&](auto op, bool backward) {
@@ -373,7 +426,7 @@ LogicalResult buildAttentionCall(const CallSite &site) {
     DenseI64ArrayAttr strides = op.getMask() ? site.builder.getDenseI64ArrayAttr(*stridesOf(typeOf(op.getMask()), query)) : nullptr;
     exec::AttentionOp::create(site.builder, site.loc, backward, site.builder.getArrayAttr(buffers), sizes.batch, sizes.heads, sizes.rows,
                               sizes.keys, sizes.width, sizes.columns, op.getScale(), op.getCausal(), op.getDiagonal(), op.getWindow(),
-                              op.getSoftcap(), strides, inside, op.getDropout());
+                              op.getSoftcap(), strides, inside, op.getDropout(), !op.getPositions().empty());
     return success();
   };
   auto gradients = llvm::to_vector(body.getOps<nn::AttentionGradientOp>());
@@ -419,6 +472,7 @@ ashlar_rt_attention_desc describeAttention(exec::AttentionOp call) {
     llvm::copy(*strides, desc.mask_strides);
   }
   desc.scale = static_cast<float>(call.getScale().convertToDouble());
+  desc.positions = call.getPositions();
   if (const double dropout = call.getDropout().convertToDouble(); dropout != 0) {
     desc.dropout = static_cast<float>(dropout);
     desc.kept = static_cast<float>(1 / (1 - dropout));

@@ -251,8 +251,8 @@ Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t ind
 Status CpuProgram::prepareAttention(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
   const ashlar_rt_instr &instr = source.instrs[index];
   const auto &desc = *static_cast<const ashlar_rt_attention_desc *>(instr.desc);
-  const uint32_t buffers =
-      (desc.kind == ASHLAR_RT_ATTENTION_BACKWARD ? 9u : 5u) + (desc.mask != 0 ? 1u : 0u) + (desc.dropout != 0 ? 5u : 0u);
+  const uint32_t buffers = (desc.kind == ASHLAR_RT_ATTENTION_BACKWARD ? 9u : 5u) + (desc.mask != 0 ? 1u : 0u) +
+                           (desc.positions != 0 ? 2u : 0u) + (desc.dropout != 0 ? 5u : 0u);
   if (instr.num_buffers != buffers) {
     return internal("{}: an attention has {} buffers, not {}", instr.name, instr.num_buffers, buffers);
   }

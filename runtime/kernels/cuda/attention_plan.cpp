@@ -182,7 +182,7 @@ Status AttentionPlan::layOut(cudnnHandle_t owner, const char *name) {
   const bool hasMask = desc.mask == 0 || (desc.mask == desc.dtype && desc.mask_strides[3] == 1 && desc.keys % kKeysOfMask == 0 &&
                                           (desc.mask_strides[2] == desc.keys || desc.rows == 1));
   if (!isNarrow || !toCudnnType(desc.dtype, type) || !hasMask || desc.softcap != 0 || desc.window != 0 || desc.dropout != 0 ||
-      desc.key_heads != desc.heads || (desc.causal != 0 && (desc.diagonal != 0 || desc.rows != desc.keys))) {
+      desc.positions != 0 || desc.key_heads != desc.heads || (desc.causal != 0 && (desc.diagonal != 0 || desc.rows != desc.keys))) {
     return internal(
         "{}: an attention of {} on cuda with a mask of {}, softcap {}, window {}, dropout {}, {} key heads of {}, diagonal {}, {} rows, {} "
         "keys",

@@ -52,6 +52,11 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     exec.attention [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                     #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
                    batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 causal diagonal 1 window 2 softcap 3.000000e+00 mask [0, 0, 5, 1]
+    // CHECK: exec.attention [{{.*}}] batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 causal positions
+    exec.attention [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
+                    #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
+                    #exec.buffer<arena, 64, memref<f32>>]
+                   batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 causal positions
     // CHECK: exec.attention [{{.*}}] batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 dropout 2.500000e-01
     exec.attention [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                     #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,

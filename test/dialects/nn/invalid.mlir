@@ -552,6 +552,24 @@ func.func @attention_log_sum_c3_softcap_infinite(%q: tensor<4x3xf32>) {
 
 // -----
 
+func.func @attention_log_sum_c9(%q: tensor<4x3xf32>, %i: tensor<4xi64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{positions 'tensor<4xi64>', 'tensor<4xi64>' are not two of a causal attention with scores of 'tensor<4x4xf32>'}}
+  %0 = nn.attention_log_sum %q, %q scale = 1.0 at %i, %i : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4xi64>, tensor<4xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @attention_log_sum_c9_size(%q: tensor<4x3xf32>, %i: tensor<5xi64>) {
+  // expected-error @+2 {{failed to infer returned types}}
+  // expected-error @+1 {{positions 'tensor<5xi64>', 'tensor<5xi64>' are not two of a causal attention with scores of 'tensor<4x4xf32>'}}
+  %0 = nn.attention_log_sum %q, %q scale = 1.0 causal at %i, %i : (tensor<4x3xf32>, tensor<4x3xf32>, tensor<5xi64>, tensor<5xi64>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
 func.func @attention_c1(%q: tensor<4x3xf32>, %k: tensor<4x3xf64>, %l: tensor<4xf32>) {
   // expected-error @+2 {{failed to infer returned types}}
   // expected-error @+1 {{query of 'tensor<4x3xf32>' and key of 'tensor<4x3xf64>' differ in more than their rows}}
@@ -600,11 +618,11 @@ func.func @attention_c6_size(%q: tensor<4x3xf32>, %l: tensor<4xf32>, %i: tensor<
 
 // -----
 
-func.func @attention_c7(%q: tensor<2x4x3xf32>, %l: tensor<2x4xf32>, %i: tensor<1x4xi64>, %n: tensor<i64>, %s: tensor<i32>) {
+func.func @attention_c7(%q: tensor<2x4x3xf32>, %l: tensor<2x4xf32>, %i: tensor<3x4xi64>, %n: tensor<i64>, %s: tensor<i32>) {
   // expected-error @+2 {{failed to infer returned types}}
-  // expected-error @+1 {{indices of 'tensor<1x4xi64>' and 'tensor<1x4xi64>' do not number the weights of scores of 'tensor<2x4x4xf32>'}}
+  // expected-error @+1 {{indices of 'tensor<3x4xi64>' and 'tensor<3x4xi64>' do not number the weights of scores of 'tensor<2x4x4xf32>'}}
   %0 = nn.attention %q, %q, %q, %l scale = 1.0 dropout = 0.5 by %i, %i, %n, %n, %s
-     : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<2x4xf32>, tensor<1x4xi64>, tensor<1x4xi64>, tensor<i64>, tensor<i64>,
+     : (tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<2x4x3xf32>, tensor<2x4xf32>, tensor<3x4xi64>, tensor<3x4xi64>, tensor<i64>, tensor<i64>,
         tensor<i32>) -> tensor<2x4x3xf32>
   return
 }

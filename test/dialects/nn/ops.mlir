@@ -240,7 +240,10 @@ func.func @attention(%q: tensor<5x2x3xf32>, %k: tensor<5x4x3xf32>, %v: tensor<5x
   // CHECK: %[[Y:.*]] = nn.attention %[[Q]], %[[K]], %[[V:.*]], %[[L]] mask = %[[FLOATS:.*]] scale = 5.000000e-01 causal diagonal = -2 window = 3 softcap = 2.000000e+00 :
   %y = nn.attention %q, %k, %v, %log_sum mask = %floats scale = 0.5 causal diagonal = -2 window = 3 softcap = 2.0
      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<1x2x4xf16>) -> tensor<5x2x6xf32>
-  // CHECK: nn.attention %[[Q]], %[[K]], %[[V]], %[[L]] scale = 1.000000e+00 dropout = 2.500000e-01 by %[[ROW:.*]], %[[COLUMN:.*]], %[[SEED:.*]], %[[STEP:.*]], %[[STREAM:.*]] :
+  // CHECK: nn.attention_log_sum %[[Q]], %[[K]] scale = 1.000000e+00 causal at %[[ROW:.*]], %[[COLUMN:.*]] diagonal = 2 :
+  %at = nn.attention_log_sum %q, %k scale = 1.0 causal at %row, %column diagonal = 2
+      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x2xi64>, tensor<1x4xi64>) -> tensor<5x2xf32>
+  // CHECK: nn.attention %[[Q]], %[[K]], %[[V]], %[[L]] scale = 1.000000e+00 dropout = 2.500000e-01 by %[[ROW]], %[[COLUMN]], %[[SEED:.*]], %[[STEP:.*]], %[[STREAM:.*]] :
   %dropped = nn.attention %q, %k, %v, %log_sum scale = 1.0 dropout = 0.25 by %row, %column, %seed, %step, %stream
      : (tensor<5x2x3xf32>, tensor<5x4x3xf32>, tensor<5x4x6xf32>, tensor<5x2xf32>, tensor<5x2xi64>, tensor<1x4xi64>, tensor<i64>, tensor<i64>,
         tensor<i32>) -> tensor<5x2x6xf32>

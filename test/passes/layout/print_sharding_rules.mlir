@@ -185,16 +185,18 @@ func.func @matmul(%x: tensor<4x8xf32>, %w: tensor<8x16xf32>, %wt: tensor<16x8xf3
 
 // -----
 
-// Keys are terms of an attention, and rows are terms of the gradients of keys and values.
+// Results on parts of the keys of an attention combine; rows are terms of the gradients of keys and values.
 func.func @attention(%q: tensor<2x4x8xf32>, %k: tensor<2x6x8xf32>, %v: tensor<2x6x3xf32>, %l: tensor<2x4xf32>, %y: tensor<2x4x3xf32>,
-                     %m: tensor<1x4x6xf32>, %row: tensor<2x4xi64>, %column: tensor<1x6xi64>, %n: tensor<i64>, %s: tensor<i32>) {
+                     %m: tensor<1x4x6xf32>, %row: tensor<2x4xi64>, %first: tensor<1x4xi64>, %column: tensor<1x6xi64>, %n: tensor<i64>, %s: tensor<i32>) {
   // expected-remark@+1 {{([i, j, l], [i, k, l]) -> ([i, j]) {i=2, j=4, k=6, l=8} expanded={k} replicated={l}}}
   nn.attention_log_sum %q, %k scale = 1.0 : (tensor<2x4x8xf32>, tensor<2x6x8xf32>) -> tensor<2x4xf32>
   // expected-remark@+1 {{([i, j, l], [i, k, l], [1, j, k]) -> ([i, j]) {i=2, j=4, k=6, l=8} expanded={j} expanded={k} replicated={l}}}
   nn.attention_log_sum %q, %k mask = %m scale = 1.0 causal : (tensor<2x4x8xf32>, tensor<2x6x8xf32>, tensor<1x4x6xf32>) -> tensor<2x4xf32>
-  // expected-remark@+1 {{([i, j, l], [i, k, l], [i, k, m], [i, j]) -> ([i, j, m]) {i=2, j=4, k=6, l=8, m=3} sum={k} replicated={l}}}
+  // expected-remark@+1 {{([i, j, l], [i, k, l], [1, j], [1, k]) -> ([i, j]) {i=2, j=4, k=6, l=8} expanded={k} replicated={l}}}
+  nn.attention_log_sum %q, %k scale = 1.0 causal at %first, %column : (tensor<2x4x8xf32>, tensor<2x6x8xf32>, tensor<1x4xi64>, tensor<1x6xi64>) -> tensor<2x4xf32>
+  // expected-remark@+1 {{([i, j, l], [i, k, l], [i, k, m], [i, j]) -> ([i, j, m]) {i=2, j=4, k=6, l=8, m=3} expanded={k} replicated={l}}}
   nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<2x4x8xf32>, tensor<2x6x8xf32>, tensor<2x6x3xf32>, tensor<2x4xf32>) -> tensor<2x4x3xf32>
-  // expected-remark@+1 {{([i, j, l], [i, k, l], [i, k, m], [i, j], [i, j], [1, k], [], [], []) -> ([i, j, m]) {i=2, j=4, k=6, l=8, m=3} sum={k} replicated={l}}}
+  // expected-remark@+1 {{([i, j, l], [i, k, l], [i, k, m], [i, j], [i, j], [1, k], [], [], []) -> ([i, j, m]) {i=2, j=4, k=6, l=8, m=3} expanded={k} replicated={l}}}
   nn.attention %q, %k, %v, %l scale = 1.0 dropout = 0.5 by %row, %column, %n, %n, %s : (tensor<2x4x8xf32>, tensor<2x6x8xf32>, tensor<2x6x3xf32>, tensor<2x4xf32>, tensor<2x4xi64>, tensor<1x6xi64>, tensor<i64>, tensor<i64>, tensor<i32>) -> tensor<2x4x3xf32>
   // expected-remark@+1 {{([i, j, l], [i, k, l], [i, k, m], [i, j], [i, j, m], [i, j, m]) -> ([i, j, l]) {i=2, j=4, k=6, l=8, m=3} sum={k} replicated={l} sum={m}}}
   nn.attention_gradient query %q, %k, %v, %l, %y, %y scale = 1.0 : (tensor<2x4x8xf32>, tensor<2x6x8xf32>, tensor<2x6x3xf32>, tensor<2x4xf32>, tensor<2x4x3xf32>, tensor<2x4x3xf32>) -> tensor<2x4x8xf32>

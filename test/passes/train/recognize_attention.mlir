@@ -54,8 +54,8 @@ func.func @forward(%q: tensor<4x8xf32> {nn.name = "layer.q.scores"}, %k: tensor<
 // CALLS: nn.attention %
 // CHECK-DAG: %[[K:.*]] = nn.transpose %arg1 [0, 2, 1, 3] : tensor<1x4x2x8xbf16> -> tensor<1x2x4x8xbf16>
 // CHECK-DAG: %[[Q:.*]] = nn.cast %arg0 : tensor<1x2x4x8xf32> -> tensor<1x2x4x8xbf16>
-// CHECK: nn.attention_log_sum %[[Q]], %[[K]] scale = 0.3{{[0-9]*}} causal : (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>) -> tensor<1x2x4xf32>
-// CHECK: nn.attention {{.*}} causal : {{.*}} -> tensor<1x2x4x8xbf16>
+// CHECK: nn.attention_log_sum %[[Q]], %[[K]] scale = 0.3{{[0-9]*}} causal at %{{.*}}, %{{.*}} : (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x1x4xi64>, tensor<1x1x4xi64>) -> tensor<1x2x4xf32>
+// CHECK: nn.attention {{.*}} causal at %{{.*}}, %{{.*}} : {{.*}} -> tensor<1x2x4x8xbf16>
 // CHECK-NOT: nn.softmax
 
 module @narrow {
@@ -220,7 +220,7 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
 // The mask of all samples and heads has more than 2^24 elements, the one that it repeats 2^18.
 
 // CHECK-LABEL: @large
-// CHECK: nn.attention_log_sum {{.*}} causal : (tensor<64x2x512x8xf32>
+// CHECK: nn.attention_log_sum {{.*}} causal at %{{.*}}, %{{.*}} : (tensor<64x2x512x8xf32>
 
 module @large {
 func.func @forward(%q: tensor<64x2x512x8xf32>, %k: tensor<64x2x512x8xf32>, %v: tensor<64x2x512x8xf32>) -> tensor<64x2x512x8xf32> attributes {nn.program = #nn.program<run>} {
@@ -244,7 +244,7 @@ func.func @forward(%q: tensor<64x2x512x8xf32>, %k: tensor<64x2x512x8xf32>, %v: t
 // A window becomes an attribute. Where the library has none, it is an operand of its call.
 // CHECK-LABEL: @window
 // CALLS-LABEL: @window
-// CHECK: nn.attention %arg0, %arg0, %arg0, %{{.*}} scale = 1.000000e+00 causal window = 2 :
+// CHECK: nn.attention %arg0, %arg0, %arg0, %{{.*}} scale = 1.000000e+00 causal at %{{.*}}, %{{.*}} window = 2 :
 // CALLS: nn.attention %arg0, %arg0, %arg0, %{{.*}} mask = %{{.*}} scale = 1.000000e+00 :
 module @window {
 func.func @forward(%q: tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16> attributes {nn.program = #nn.program<run>} {

@@ -484,15 +484,16 @@ private:
       Value bound = nn::ConstantOp::create(b, nn::splat(typeOf(number), 1 + below(3)));
       mask = nn::CompareOp::create(b, typeOf(number).clone(b.getI1Type()), nn::Predicate::Lt, number, bound);
     }
-    Value logSum = nn::AttentionLogSumOp::create(b, x, x, mask, scale, isCausal, diagonal, window, softcap);
-    const ValueRange noDraw; // the simulator of kernels has no words of Philox
+    const ValueRange none; // the simulator of kernels has no words of Philox
+    Value logSum = nn::AttentionLogSumOp::create(b, x, x, mask, scale, isCausal, diagonal, window, softcap, none);
     const llvm::APFloat dropout(0.0);
-    Value out = nn::AttentionOp::create(b, x.getType(), x, x, x, logSum, mask, scale, isCausal, diagonal, window, softcap, noDraw, dropout);
+    Value out =
+        nn::AttentionOp::create(b, x.getType(), x, x, x, logSum, mask, scale, isCausal, diagonal, window, softcap, none, none, dropout);
     addBounded(logSum);
     add(out);
     auto of = static_cast<nn::AttentionOperand>(below(3));
     addBounded(nn::AttentionGradientOp::create(b, x.getType(), of, x, x, x, logSum, out, slope, mask, scale, isCausal, diagonal, window,
-                                               softcap, noDraw, dropout));
+                                               softcap, none, none, dropout));
   }
 
   void convolution() {

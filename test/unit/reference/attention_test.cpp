@@ -26,7 +26,8 @@ namespace {
 struct Form {
   std::string element, sum, mask, causal;
   int64_t batch, rows, keys, width, columns;
-  int64_t drawn = 0; // of a dropout, the size of the batch of its key index; 0: none
+  int64_t numbered = 0; // of a causal one with positions, the size of the batch of its key positions; 0: none
+  int64_t drawn = 0;    // of a dropout, the size of the batch of its key index; 0: none
 
   std::string programText() const {
     auto type = [&](const std::string &of, std::initializer_list<int64_t> sizes) {
@@ -38,7 +39,10 @@ struct Form {
     };
     std::string q = type(element, {rows, width}), k = type(element, {keys, width}), v = type(element, {keys, columns});
     std::string l = type(sum, {rows}), y = type(element, {rows, columns}), last = mask.empty() ? "" : ", " + mask;
-    std::string scores = (mask.empty() ? "" : " mask = %m") + std::string(" scale = 6.000000e-01") + causal, attributes = scores + " : (";
+    const std::string at = numbered == 0 ? "" : " at %rows, %keys";
+    std::string scores = (mask.empty() ? "" : " mask = %m") + std::string(" scale = 6.000000e-01") +
+                         (numbered == 0 ? causal : " causal" + at + causal.substr(7)),
+                attributes = scores + " : (";
     std::string ofDraw, weights = attributes;
     if (drawn != 0) {
       ofDraw = ", " + type("i64", {rows}) + ", tensor<" + std::to_string(drawn) + "x" + std::to_string(keys) +
@@ -47,6 +51,13 @@ struct Form {
     }
     std::string text = "func.func @f(%q: " + q + ", %k: " + k + ", %v: " + v + ", %g: " + y + (mask.empty() ? "" : ", %m: " + mask) +
                        ") -> (" + l + ", " + y + ", " + q + ", " + k + ", " + v + ") {\n";
+    if (numbered != 0) { // each batch has its own keys where their positions are whole
+      std::string ofRows = "tensor<1x" + std::to_string(rows) + "xi64>",
+                  ofKeys = "tensor<" + std::to_string(numbered) + "x" + std::to_string(keys) + "xi64>";
+      text += "%rows = nn.index [0, 1] : " + ofRows + "\n%keys = nn.index [" + std::to_string(numbered == 1 ? 0 : 2) + ", 1] : " + ofKeys +
+              "\n";
+      last += ", " + ofRows + ", " + ofKeys;
+    }
     if (drawn != 0) { // of which a batch has its own keys where its index is whole
       text += "%r = nn.index [100, 10] : " + type("i64", {rows}) + "\n%c = nn.index [" + std::to_string(drawn == 1 ? 0 : 1000) +
               ", 1] : tensor<" + std::to_string(drawn) + "x" + std::to_string(keys) +
@@ -77,6 +88,9 @@ Form drawForm(const std::string &element, std::mt19937_64 &random) {
   if (int64_t kind = below(3); kind > 0) {
     auto size = [&](int64_t whole) { return std::to_string(below(2) == 0 ? whole : 1) + "x"; };
     form.mask = "tensor<" + size(form.batch) + size(form.rows) + size(form.keys) + (kind == 1 ? "i1>" : "f32>");
+  }
+  if (form.causal.substr(0, 7) == " causal" && below(2) == 0) {
+    form.numbered = below(2) == 0 ? form.batch : 1;
   }
   if (below(2) == 0) {
     form.drawn = below(2) == 0 ? form.batch : 1;
@@ -124,6 +138,52 @@ TEST_CASE("attention: expansions are the reference semantics", "[reference][atte
       }
     }
   }
+}
+
+// Keys cut into parts, of which rows may see none. Rows and keys have positions where they are causal.
+TEST_CASE("attention: results on parts of the keys combine", "[reference][attention]") {
+  uint64_t seed = testSeed();
+  std::mt19937_64 random(seed);
+  int64_t combined = 0;
+  for (int i = 0; i < 80; ++i) {
+    for (const char *element : {"f64", "f32", "bf16"}) {
+      Form form = drawForm(element, random);
+      const int64_t parts = 2 + static_cast<int64_t>(random() % 2);
+      form.keys *= parts;
+      form.mask = form.mask.empty() ? ""
+                                    : "tensor<1x" + std::to_string(form.rows) + "x" + std::to_string(form.keys) + "x" +
+                                          form.mask.substr(form.mask.rfind('x') + 1);
+      if (form.causal.substr(0, 7) == " causal") {
+        form.numbered = std::max<int64_t>(form.numbered, 1);
+      }
+      std::string text = form.programText();
+      INFO("seed " << seed << ", " << parts << " parts\n" << text);
+      OwningOpRef<ModuleOp> module = parse(text), other = module->clone();
+      other->walk([&](CombinableOpInterface op) {
+        const auto keys = static_cast<int64_t>(cast<RankedTensorType>(op->getOperand(0).getType()).getRank()) - 1; // the factor
+        REQUIRE(op.combines(keys, parts));
+        CHECK(!op.combines(keys - 1, parts));
+        CHECK(!op.combines(keys, form.keys + 1));
+        OpBuilder builder(op);
+        op->getResult(0).replaceAllUsesWith(op.buildCombination(builder, keys, parts));
+        op.erase();
+        ++combined;
+      });
+      REQUIRE(succeeded(verify(*other)));
+      std::vector<Tensor> inputs;
+      for (RankedTensorType type : reference::globalArgumentTypes(module->lookupSymbol<func::FuncOp>("f"))) {
+        inputs.push_back(reference::randomTensor(type, random, /*intLimit=*/1));
+      }
+      std::vector<Tensor> expected = run(*module, "f", inputs), actual = run(*other, "f", inputs);
+      // In bf16 the results of parts are rounded, and each term.
+      double tolerance = form.element == "f64" ? 1e-13 : form.element == "f32" ? 1e-5 : 0.05;
+      for (auto [x, y] : llvm::zip_equal(expected, actual)) {
+        REQUIRE(x.getType() == y.getType());
+        CHECK(reference::maxDifference(x, y) < tolerance);
+      }
+    }
+  }
+  CHECK(combined == 2 * 3 * 80);
 }
 
 TEST_CASE("attention: forward and backward share scores and weights where they are expanded", "[reference][attention]") {

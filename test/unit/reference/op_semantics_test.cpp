@@ -326,7 +326,7 @@ std::vector<Row> attentionRows() {
       // Row 1 sees key 0 alone, row 0 none.
       {"nn.attention_log_sum %a, %b" + kScale + " causal diagonal = -1 : (" + kOfLogSum + ") -> " + kVector,
        {kQ, kK},
-       "dense<[0x7FF8000000000000, 0.0]> : " + kVector},
+       "dense<[0xFFF0000000000000, 0.0]> : " + kVector},
       // Each row sees one key, with the scores 0 and log 3; or both, the score log 3 as 2 tanh(log 3 / 2) = 1.
       {"nn.attention_log_sum %a, %b" + kScale + " causal window = 1 : (" + kOfLogSum + ") -> " + kVector,
        {kQ, kK},

@@ -45,6 +45,9 @@ Status check(const ashlar_rt_attention_desc &desc) {
   if (desc.window < 0 || (desc.window != 0 && desc.causal == 0)) {
     return internal("attention with a window of {}: it must be positive, and of a causal one", desc.window);
   }
+  if (desc.positions != 0 && desc.causal == 0) {
+    return internal("attention with positions: it must be a causal one");
+  }
   if (!(desc.dropout >= 0 && desc.dropout < 1)) {
     return internal("attention with a dropout of {}: it must be in [0, 1)", desc.dropout);
   }
@@ -118,10 +121,13 @@ struct Attention::State {
   int64_t rowBlocks() const { return ceilDiv(desc.rows, memory.blockRows); }
   int64_t keyBlocks() const { return ceilDiv(desc.keys, memory.blockKeys); }
 
-  // Returns how many keys a row sees.
+  // Whether it is known before the run what rows see.
+  bool isKnown() const { return desc.causal != 0 && desc.positions == 0; }
+
+  // Returns how many keys a row sees, all where that is not known.
   int64_t seenBy(int64_t row) const {
     const int64_t end = row + desc.diagonal + 1, first = desc.window != 0 ? end - desc.window : 0;
-    return desc.causal != 0 ? std::clamp<int64_t>(end, 0, desc.keys) - std::clamp<int64_t>(first, 0, desc.keys) : desc.keys;
+    return isKnown() ? std::clamp<int64_t>(end, 0, desc.keys) - std::clamp<int64_t>(first, 0, desc.keys) : desc.keys;
   }
 
   // Returns the costs of the blocks of rows of a head: scores that are seen, and something for each row.
@@ -152,8 +158,9 @@ std::vector<double> Attention::State::rowCosts() const {
 std::vector<double> Attention::State::keyCosts() const {
   std::vector<double> costs(keyBlocks());
   for (int64_t key = 0; key < desc.keys; ++key) {
-    const int64_t first = desc.causal != 0 ? std::clamp<int64_t>(key - desc.diagonal, 0, desc.rows) : 0;
-    const int64_t end = desc.window != 0 ? std::clamp<int64_t>(key - desc.diagonal + desc.window, first, desc.rows) : desc.rows;
+    const int64_t first = isKnown() ? std::clamp<int64_t>(key - desc.diagonal, 0, desc.rows) : 0;
+    const int64_t end =
+        isKnown() && desc.window != 0 ? std::clamp<int64_t>(key - desc.diagonal + desc.window, first, desc.rows) : desc.rows;
     costs[key / memory.blockKeys] += static_cast<double>(end - first + 8);
   }
   return costs;
@@ -191,6 +198,11 @@ AttentionPiece Attention::State::pieceAt(int64_t head, int64_t heads, Pass pass,
     const int64_t offset = batch * desc.mask_strides[0] + headOfBatch * desc.mask_strides[1];
     piece.mask = static_cast<char *>(buffers[3]) + offset * bytesOf(desc.mask);
     ++buffers;
+  }
+  piece.diagonal = desc.diagonal;
+  if (desc.positions != 0) {
+    piece.diagonal += *static_cast<const int64_t *>(buffers[3]) - *static_cast<const int64_t *>(buffers[4]);
+    buffers += 2;
   }
   if (desc.dropout != 0) {
     piece.rowIndex = static_cast<const int64_t *>(buffers[3]) + head * desc.rows;

@@ -27,6 +27,7 @@ struct AttentionPiece {
   const AttentionMemory *memory;
   AttentionRows q, k, v, dOut, out;   // read, but out forward
   const void *mask;                   // no mask: null
+  int64_t diagonal;                   // of a causal one, for rows and keys that count from 0
   const int64_t *rowIndex, *keyIndex; // of a dropout, of each row of a head and each key
   uint32_t seed[2], step, stream;     // of a dropout
   float *lse;

@@ -99,4 +99,40 @@ int64_t collectiveBytes(CollectiveOpInterface op) {
   return sum;
 }
 
+static int64_t bytesOf(TypedValue<RankedTensorType> value) {
+  return static_cast<int64_t>(byteSize(value.getType()));
+}
+
+TypedValue<RankedTensorType> ReceiveOp::getSlotValue() {
+  return cast<TypedValue<RankedTensorType>>(getResult());
+}
+
+SmallVector<PeerAttr> ReceiveOp::getPeers() {
+  return {getFrom()};
+}
+
+int64_t ReceiveOp::getBytes() {
+  return bytesOf(getSlotValue());
+}
+
+TypedValue<RankedTensorType> SendOp::getSlotValue() {
+  return cast<TypedValue<RankedTensorType>>(getValue());
+}
+
+SmallVector<PeerAttr> SendOp::getPeers() {
+  return llvm::to_vector(getTo().getAsRange<PeerAttr>());
+}
+
+int64_t SendOp::getBytes() {
+  return bytesOf(getSlotValue());
+}
+
+TypedValue<RankedTensorType> TakeOp::getSlotValue() {
+  return cast<TypedValue<RankedTensorType>>(getResult());
+}
+
+TypedValue<RankedTensorType> KeepOp::getSlotValue() {
+  return cast<TypedValue<RankedTensorType>>(getValue());
+}
+
 } // namespace ashlar::dist

@@ -25,6 +25,11 @@
 
 namespace ashlar::dist {
 
+// The resource of ops on the slot of a micro-batch.
+struct SlotResource : public mlir::SideEffects::Resource::Base<SlotResource> {
+  llvm::StringRef getName() final { return "dist.slot"; }
+};
+
 // Attribute of variables, function arguments and results: where the tensor lives (LayoutAttr).
 inline constexpr llvm::StringLiteral kLayoutAttr = "dist.layout";
 

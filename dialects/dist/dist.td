@@ -7,5 +7,6 @@
 
 include "dialects/dist/dist_ops.td"
 include "dialects/dist/dist_search.td"
+include "dialects/dist/dist_transfers.td"
 
 #endif // ASHLAR_DIALECTS_DIST_DIST_TD

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common interface of collectives, for later passes, the report and the runtime.
+// The common interfaces of collectives and of what crosses the programs of a pipeline, for later passes, the report and the runtime.
 
 #ifndef ASHLAR_DIALECTS_DIST_DIST_INTERFACES_TD
 #define ASHLAR_DIALECTS_DIST_DIST_INTERFACES_TD
@@ -24,6 +24,33 @@ def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
                     "getFusionAttr", (ins), "", [{ return {}; }]>,
     InterfaceMethod<"Returns its cause, as EndAttrs; null when not known.", "::mlir::ArrayAttr", "getCauseAttr", (ins)>,
     InterfaceMethod<"Sets its cause; null: not known.", "void", "setCauseAttr", (ins "::mlir::ArrayAttr":$cause)>
+  ];
+}
+
+def SlotOpInterface : OpInterface<"SlotOpInterface"> {
+  let cppNamespace = "::ashlar::dist";
+  let description = [{
+    An op on one place of the slot of a micro-batch, which has a name: it gives the program the value there, or puts one there.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the name of the place.", "::llvm::StringRef", "getSlot", (ins)>,
+    InterfaceMethod<"Returns the value that it gives the program, or that it puts there.",
+                    "::mlir::TypedValue<::mlir::RankedTensorType>", "getSlotValue", (ins)>,
+    InterfaceMethod<"Whether it gives the program a value.", "bool", "isSource", (ins), "", [{ return $_op->getNumResults() > 0; }]>,
+  ];
+}
+
+def TransferOpInterface : OpInterface<"TransferOpInterface", [SlotOpInterface]> {
+  let cppNamespace = "::ashlar::dist";
+  let description = [{
+    One end of messages between stages: a source receives one, the other sends one to each peer. It is no collective: only two stages take
+    part.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the stage and channel of each message.", "::llvm::SmallVector<::ashlar::dist::PeerAttr>", "getPeers", (ins)>,
+    InterfaceMethod<"Returns its cause, as EndAttrs: what makes the value, then what takes it; null when not known.", "::mlir::ArrayAttr",
+                    "getCauseAttr", (ins)>,
+    InterfaceMethod<"Returns the bytes of a message.", "int64_t", "getBytes", (ins)>,
   ];
 }
 

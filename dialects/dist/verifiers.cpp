@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Verifiers of the dist ops and attributes; labels as in dist_ops.td.
+// Verifiers of the dist ops and attributes; labels as in dist_ops.td and dist_transfers.td.
 
 #include "dialects/dist/dist.h"
 
@@ -22,6 +22,13 @@ std::optional<int64_t> findUnpermuted(ArrayRef<int64_t> numbers) {
     }
   }
   return std::nullopt;
+}
+
+LogicalResult verifyPeer(Operation *op, PeerAttr peer) { // C1
+  if (peer.getStage() < 0 || peer.getChannel() < 0) {
+    return op->emitOpError("has the peer ") << peer << ", but stages and channels are numbered from 0";
+  }
+  return success();
 }
 
 } // namespace
@@ -338,6 +345,27 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
                                               : true;
   return isGood ? success()
                 : op->emitOpError("has ") << operands << " operands and " << results << " results but " << name << " is " << value;
+}
+
+LogicalResult ReceiveOp::verify() {
+  return verifyPeer(*this, getFrom());
+}
+
+LogicalResult SendOp::verify() {
+  SmallVector<int64_t> stages;
+  for (PeerAttr peer : getPeers()) {
+    if (failed(verifyPeer(*this, peer))) {
+      return failure();
+    }
+    if (llvm::is_contained(stages, peer.getStage())) { // C2
+      return emitOpError("sends \"") << getSlot() << "\" to stage " << peer.getStage() << " twice";
+    }
+    stages.push_back(peer.getStage());
+  }
+  if (stages.empty()) { // C2
+    return emitOpError("sends \"") << getSlot() << "\" to no stage; use dist.keep for what stays in its stage";
+  }
+  return success();
 }
 
 } // namespace ashlar::dist

@@ -616,3 +616,39 @@ module attributes {dist.search = {}} {}
 // expected-error @+1 {{has dist.gradient_type i32, not a type of floats}}
 module attributes {dist.gradient_type = i32} {
 }
+
+// -----
+
+func.func @receive() {
+  // receive, C1
+  // expected-error @+1 {{'dist.receive' op has the peer #dist.peer<stage = -1, channel = 0>, but stages and channels are numbered from 0}}
+  %h = dist.receive "h" from <stage = -1, channel = 0> : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @send(%h: tensor<4xf32>) {
+  // send, C1
+  // expected-error @+1 {{'dist.send' op has the peer #dist.peer<stage = 1, channel = -1>, but stages and channels are numbered from 0}}
+  dist.send %h "h" to [#dist.peer<stage = 1, channel = -1>] : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @send(%h: tensor<4xf32>) {
+  // send, C2
+  // expected-error @+1 {{'dist.send' op sends "h" to stage 1 twice}}
+  dist.send %h "h" to [#dist.peer<stage = 1, channel = 0>, #dist.peer<stage = 1, channel = 1>] : tensor<4xf32>
+  return
+}
+
+// -----
+
+func.func @send(%h: tensor<4xf32>) {
+  // send, C2
+  // expected-error @+1 {{'dist.send' op sends "h" to no stage; use dist.keep for what stays in its stage}}
+  dist.send %h "h" to [] : tensor<4xf32>
+  return
+}

@@ -27,6 +27,14 @@ func.func @collectives(%x: tensor<6x12xf32>) {
     {cause = [#dist.end<kind = op, name = "conv1">]} : tensor<6x12xf32> -> tensor<7x12xf32>
   // CHECK: dist.slice %{{.*}} dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
   %4 = dist.slice %x dim = 0 over ["dp"] : tensor<6x12xf32> -> tensor<3x12xf32>
+  // CHECK: %[[R:.*]] = dist.receive "passed:h" from <stage = 0, channel = 1> {cause = [#dist.end<kind = op, name = "fc1">, #dist.end<kind = op, name = "fc2">]} : tensor<6x12xf32>
+  %r = dist.receive "passed:h" from <stage = 0, channel = 1> {cause = [#dist.end<kind = op, name = "fc1">, #dist.end<kind = op, name = "fc2">]} : tensor<6x12xf32>
+  // CHECK: dist.send %[[R]] "passed:r" to [#dist.peer<stage = 0, channel = 0>, #dist.peer<stage = 2, channel = 1>] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
+  dist.send %r "passed:r" to [#dist.peer<stage = 0, channel = 0>, #dist.peer<stage = 2, channel = 1>] {cause = [#dist.end<kind = op, name = "fc1">]} : tensor<6x12xf32>
+  // CHECK: %[[T:.*]] = dist.take "passed:t" : tensor<6x12xf32>
+  %t = dist.take "passed:t" : tensor<6x12xf32>
+  // CHECK: dist.keep %[[T]] "passed:k" : tensor<6x12xf32>
+  dist.keep %t "passed:k" : tensor<6x12xf32>
   // CHECK: dist.axis_index over ["tp", "dp"] : tensor<i64>
   %5 = dist.axis_index over ["tp", "dp"] : tensor<i64>
   return

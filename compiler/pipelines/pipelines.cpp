@@ -436,6 +436,9 @@ void addDistPasses(OpPassManager &model, const Variant &variant, bool verifies) 
   }
   if (verifies) {
     passes.addPass(partition::createVerifyPartitionedPass());
+    if (variant.pipeline) {
+      model.addPass(stage::createVerifyStagesPass());
+    }
   }
 }
 

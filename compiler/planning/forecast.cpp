@@ -89,22 +89,23 @@ private:
   // What programs take and give; tensors of one name are one.
   void countPorts(func::FuncOp function) {
     auto count = [&](DictionaryAttr attributes, Type type, StringRef kind) {
-      const bool isPassed = attributes.contains(dist::kPassedAttr);
-      auto name = attributes.getAs<StringAttr>(nn::kNameAttr);
-      if (name && !counted.insert((isPassed ? "" : kind + ":").str() + name.str()).second) {
+      auto name = attributes ? attributes.getAs<StringAttr>(nn::kNameAttr) : StringAttr();
+      if (name && !counted.insert((kind + ":" + name.getValue()).str()).second) {
         return;
       }
       const uint64_t bytes = byteSize(cast<RankedTensorType>(type));
-      (isPassed ? passed : ports) += bytes * (isPassed || attributes.contains(dist::kSlotAttr) ? slots : 1);
-      const bool isBatch = kind == "input" && !isPassed && !nn::isEvaluation(function);
-      batch += isBatch ? rt::roundUp(bytes, ASHLAR_RT_ALIGNMENT) : 0;
+      ports += bytes * (attributes && attributes.contains(dist::kSlotAttr) ? slots : 1);
+      batch += kind == "input" && !nn::isEvaluation(function) ? rt::roundUp(bytes, ASHLAR_RT_ALIGNMENT) : 0;
     };
-    auto attributesOf = [&](DictionaryAttr given) { return given ? given : DictionaryAttr::get(module.getContext()); };
     for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
-      count(attributesOf(function.getArgAttrDict(i)), type, "input");
+      count(function.getArgAttrDict(i), type, "input");
     }
     for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
-      count(attributesOf(function.getResultAttrDict(i)), type, "output");
+      count(function.getResultAttrDict(i), type, "output");
+    }
+    for (auto op : function.front().getOps<dist::SlotOpInterface>()) {
+      const bool isNew = counted.insert(("slot:" + op.getSlot()).str()).second;
+      passed += isNew ? byteSize(op.getSlotValue().getType()) * slots : 0;
     }
   }
 
@@ -165,10 +166,8 @@ private:
     });
     uint64_t sends = 0;
     for (const StepProgram &program : programs) {
-      func::FuncOp function = program.function;
-      for (unsigned i = 0; i < function.getNumResults(); ++i) {
-        auto to = function.getResultAttrOfType<ArrayAttr>(i, dist::kToAttr);
-        sends += to ? to.size() : 0;
+      for (auto op : func::FuncOp(program.function).front().getOps<dist::SendOp>()) {
+        sends += op.getTo().size();
       }
     }
     dist::MeshOp mesh = dist::findMesh(module);
@@ -228,18 +227,14 @@ analysis::StageWork workOf(ModuleOp stage, std::vector<StepProgram> &programs, d
   for (StepProgram &program : programs) {
     func::FuncOp function = program.function;
     analysis::TimedProgram timed{function.getSymName().str(), program.estimate.timePs()};
-    for (unsigned i = 0; program.runs > 0 && i < function.getNumArguments(); ++i) {
-      if (auto from = function.getArgAttrOfType<dist::PeerAttr>(i, dist::kFromAttr)) {
-        const analysis::Link link = analysis::stageLink(hosts, devices, from.getStage(), info.getIndex());
-        const auto bytes = static_cast<int64_t>(byteSize(cast<RankedTensorType>(function.getArgumentTypes()[i])));
-        timed.receives.push_back({from.getStage(), from.getChannel(), analysis::stageMessagePs(bytes, link)});
-      }
-    }
-    for (unsigned i = 0; program.runs > 0 && i < function.getNumResults(); ++i) {
-      if (auto to = function.getResultAttrOfType<ArrayAttr>(i, dist::kToAttr)) {
-        for (auto peer : to.getAsRange<dist::PeerAttr>()) {
+    for (auto op : function.front().getOps<dist::TransferOpInterface>()) {
+      for (dist::PeerAttr peer : program.runs > 0 ? op.getPeers() : SmallVector<dist::PeerAttr>()) {
+        if (op.isSource()) {
+          const analysis::Link link = analysis::stageLink(hosts, devices, peer.getStage(), info.getIndex());
+          timed.receives.push_back({peer.getStage(), peer.getChannel(), analysis::stageMessagePs(op.getBytes(), link)});
+        } else {
           timed.sends.push_back({peer.getStage(), peer.getChannel()});
-          bytesSent += program.runs * static_cast<int64_t>(byteSize(cast<RankedTensorType>(function.getResultTypes()[i])));
+          bytesSent += program.runs * op.getBytes();
         }
       }
     }

@@ -113,6 +113,17 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
     setVariable(write.getVariable(), values.at(write.getValue()));
     return success();
   }
+  if (auto place = dyn_cast<dist::SlotOpInterface>(op); place && slot.take) {
+    if (!place.isSource()) {
+      slot.put(op, values.at(place.getSlotValue()));
+      return success();
+    }
+    FailureOr<RankTensors> taken = slot.take(op);
+    if (succeeded(taken)) {
+      values[place.getSlotValue()] = std::move(*taken);
+    }
+    return taken;
+  }
   if (isa<exec::AwaitOp>(op)) { // a collective is done as soon as it is run
     for (auto [started, result] : llvm::zip_equal(op->getOperands(), op->getResults())) {
       values[result] = values.at(started);

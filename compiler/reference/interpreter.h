@@ -23,6 +23,12 @@ using RankTensors = std::vector<Tensor>;
 // Sees every op that a rank computes on its own, after it did; it may change the result.
 using Observer = std::function<void(mlir::Operation *op, llvm::ArrayRef<Tensor> operands, Tensor &result)>;
 
+// Gives what the slot of a micro-batch holds, to an op that takes it, and sees what an op puts there (dist::SlotOpInterface).
+struct SlotAccess {
+  std::function<mlir::FailureOr<RankTensors>(mlir::Operation *op)> take;
+  std::function<void(mlir::Operation *op, const RankTensors &value)> put;
+};
+
 class Interpreter {
 public:
   // Interprets `module`, which must outlive this, on `numRanks` ranks. Variables with a dense or #nn.fill `init` have that value on every
@@ -41,6 +47,9 @@ public:
   // Returns a variable on every rank; null when it has no value yet.
   const RankTensors *getVariable(llvm::StringRef name) const;
 
+  // Sets where ops on slots find and leave values. Without it they cannot be executed.
+  void setSlot(SlotAccess access) { slot = std::move(access); }
+
   // Runs a function: inputs[i] is argument i. Returns its results; emits an error on the op that cannot be executed.
   mlir::FailureOr<std::vector<RankTensors>> run(llvm::StringRef function, llvm::ArrayRef<RankTensors> inputs);
 
@@ -54,6 +63,7 @@ private:
   mlir::ModuleOp module;
   int64_t numRanks;
   Observer observer;
+  SlotAccess slot;
   llvm::StringMap<RankTensors> variables;
 };
 

@@ -133,53 +133,56 @@ FailureOr<std::vector<PipelineRun::Outputs>> PipelineRun::run(Inputs inputs) {
 bool PipelineRun::canRun(const Stage &stage) const {
   const Run &run = stage.order[stage.at];
   auto function = ModuleOp(stage.module).lookupSymbol<func::FuncOp>(run.program);
-  return llvm::all_of(llvm::seq<unsigned>(0, function.getNumArguments()), [&](unsigned i) {
-    auto peer = function.getArgAttrOfType<dist::PeerAttr>(i, dist::kFromAttr);
-    return !peer || messages.count({peer.getStage(), stage.index, peer.getChannel(), run.microBatch}) == 1;
+  return llvm::all_of(function.front().getOps<dist::ReceiveOp>(), [&](dist::ReceiveOp op) {
+    return messages.count({op.getFrom().getStage(), stage.index, op.getFrom().getChannel(), run.microBatch}) == 1;
   });
+}
+
+FailureOr<RankTensors> PipelineRun::take(Stage &stage, const Run &run, dist::SlotOpInterface op) {
+  const int64_t slot = run.microBatch % stage.slots;
+  Kept &kept = stage.kept[{slot, op.getSlot().str()}];
+  if (auto receive = dyn_cast<dist::ReceiveOp>(op.getOperation())) {
+    auto message = messages.find({receive.getFrom().getStage(), stage.index, receive.getFrom().getChannel(), run.microBatch});
+    kept = {run.microBatch, std::move(message->second)};
+    messages.erase(message);
+  } else if (kept.value.empty() || kept.microBatch != run.microBatch) {
+    return op.emitError("takes \"") << op.getSlot() << "\" of micro-batch " << run.microBatch << " from slot " << slot
+                                    << ", which holds that of micro-batch " << kept.microBatch;
+  }
+  return kept.value;
+}
+
+void PipelineRun::put(Stage &stage, const Run &run, dist::SlotOpInterface op, const RankTensors &value) {
+  stage.kept[{run.microBatch % stage.slots, op.getSlot().str()}] = {run.microBatch, value};
+  if (auto send = dyn_cast<dist::SendOp>(op.getOperation())) {
+    for (dist::PeerAttr peer : send.getPeers()) {
+      messages[{stage.index, peer.getStage(), peer.getChannel(), run.microBatch}] = value;
+    }
+  }
 }
 
 LogicalResult PipelineRun::runNext(Stage &stage, Inputs inputs, std::vector<Outputs> &outputs) {
   const Run &run = stage.order[stage.at++];
   outputs.resize(std::max(outputs.size(), static_cast<size_t>(run.microBatch) + 1));
   auto function = stage.module.lookupSymbol<func::FuncOp>(run.program);
-  const int64_t slot = run.microBatch % stage.slots;
   std::vector<RankTensors> arguments;
   for (unsigned i = 0; i < function.getNumArguments(); ++i) {
-    std::string name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).str();
-    Kept &kept = stage.kept[{slot, name}];
-    if (auto peer = function.getArgAttrOfType<dist::PeerAttr>(i, dist::kFromAttr)) {
-      auto message = messages.find({peer.getStage(), stage.index, peer.getChannel(), run.microBatch});
-      kept = {run.microBatch, std::move(message->second)};
-      messages.erase(message);
-    } else if (function.getArgAttr(i, dist::kSlotAttr)) {
-      kept = {run.microBatch, scatterArgument(stage.interpreter, function, i, inputs(name, run.microBatch))};
-    } else if (kept.value.empty() || kept.microBatch != run.microBatch) {
-      return function.emitError("takes \"") << name << "\" of micro-batch " << run.microBatch << " from slot " << slot
-                                            << ", which holds that of micro-batch " << kept.microBatch;
-    }
-    arguments.push_back(kept.value);
+    const StringRef name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr).getValue();
+    arguments.push_back(scatterArgument(stage.interpreter, function, i, inputs(name, run.microBatch)));
   }
+  stage.interpreter.setSlot({[&](Operation *op) { return take(stage, run, cast<dist::SlotOpInterface>(op)); },
+                             [&](Operation *op, const RankTensors &value) { put(stage, run, cast<dist::SlotOpInterface>(op), value); }});
   FailureOr<std::vector<RankTensors>> results = stage.interpreter.run(run.program, arguments);
+  stage.interpreter.setSlot({});
   if (failed(results)) {
     return failure();
   }
   for (unsigned i = 0; i < function.getNumResults(); ++i) {
-    std::string name = function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr).str();
-    if (!function.getResultAttr(i, dist::kPassedAttr)) {
-      FailureOr<Tensor> output = gatherResult(stage.interpreter, function, i, (*results)[i]);
-      if (failed(output)) {
-        return failure();
-      }
-      outputs[static_cast<size_t>(run.microBatch)][name] = std::move(*output);
-      continue;
+    FailureOr<Tensor> output = gatherResult(stage.interpreter, function, i, (*results)[i]);
+    if (failed(output)) {
+      return failure();
     }
-    stage.kept[{slot, name}] = {run.microBatch, (*results)[i]};
-    if (auto peers = function.getResultAttrOfType<ArrayAttr>(i, dist::kToAttr)) {
-      for (auto peer : peers.getAsRange<dist::PeerAttr>()) {
-        messages[{stage.index, peer.getStage(), peer.getChannel(), run.microBatch}] = (*results)[i];
-      }
-    }
+    outputs[static_cast<size_t>(run.microBatch)][function.getResultAttrOfType<StringAttr>(i, nn::kNameAttr).str()] = std::move(*output);
   }
   return success();
 }

@@ -7,6 +7,7 @@
 #define ASHLAR_COMPILER_REFERENCE_PIPELINE_RUN_H
 
 #include "compiler/reference/interpreter.h"
+#include "dialects/dist/dist.h"
 
 #include <deque>
 #include <map>
@@ -71,6 +72,10 @@ private:
   // Whether everything that the next run of a stage receives is there.
   bool canRun(const Stage &stage) const;
   mlir::LogicalResult runNext(Stage &stage, Inputs inputs, std::vector<Outputs> &outputs);
+
+  // What a run takes from its slot, and what it puts there and sends.
+  mlir::FailureOr<RankTensors> take(Stage &stage, const Run &run, dist::SlotOpInterface op);
+  void put(Stage &stage, const Run &run, dist::SlotOpInterface op, const RankTensors &value);
 
   // Runs the orders of all stages. Returns the outputs by micro-batch.
   mlir::FailureOr<std::vector<Outputs>> run(Inputs inputs);

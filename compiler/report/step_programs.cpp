@@ -17,13 +17,13 @@ using namespace mlir;
 namespace ashlar::report {
 namespace {
 
-// Whether an op does more than read, write or count: what a reader of the model would look for.
+// Whether an op does more than read, write, transfer or count: what a reader of the model would look for.
 bool computes(Operation &op) {
   bool counts = llvm::all_of(op.getResultTypes(), [](Type type) {
     auto tensor = dyn_cast<RankedTensorType>(type);
     return tensor && tensor.getRank() == 0 && tensor.getElementType().isInteger();
   });
-  return !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp>(op) && !op.hasTrait<OpTrait::IsTerminator>() && !counts;
+  return !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp, dist::SlotOpInterface>(op) && !op.hasTrait<OpTrait::IsTerminator>() && !counts;
 }
 
 } // namespace

@@ -21,18 +21,11 @@ inline constexpr llvm::StringLiteral kStageAttr = "dist.stage";
 // Attribute of modules, those of stages too, in which a step is several runs of programs: their order (array of RepeatAttr).
 inline constexpr llvm::StringLiteral kOrderAttr = "dist.order";
 
-// Unit attributes of values in the slot of a micro-batch: of an argument that holds a batch, and of results and arguments by which one
-// program of a micro-batch leaves a value for others; these have one name.
-inline constexpr llvm::StringLiteral kSlotAttr = "dist.slot";
-inline constexpr llvm::StringLiteral kPassedAttr = "dist.passed";
-
-// Prefix of the names of passed values; then comes their name in the model, or the module path.
+// Prefix of the names in the slot of values of the model; then comes their name in the model, or the module path.
 inline constexpr llvm::StringLiteral kPassedPrefix = "passed:";
 
-// Attributes of passed values: the stage that one comes from (PeerAttr, on the argument of the first program that takes it), and the stages
-// that it goes to (array of PeerAttr, on the result).
-inline constexpr llvm::StringLiteral kFromAttr = "dist.from";
-inline constexpr llvm::StringLiteral kToAttr = "dist.to";
+// Unit attribute of arguments: an input that lies in the slot, as each micro-batch has its own.
+inline constexpr llvm::StringLiteral kSlotAttr = "dist.slot";
 
 } // namespace ashlar::dist
 

@@ -16,7 +16,8 @@ def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
     ashlar-assign-formats; convolutions that no library takes (f64) become windows, mul, reduce. Sums of bf16 and f16 are computed in f32
     between conversions; only the library of the cuda target takes products of these types directly, and it sums the rows of an operand of a
     product in the same call: the gradients of a weight and of its bias become one exec.product_with_sums. An activation and its gradient join
-    their products where the library has such epilogues: exec.product_with_auxiliary and exec.product_with_slope.
+    their products where the library has such epilogues: exec.product_with_auxiliary and exec.product_with_slope. What comes out of the slot
+    moves to the front of the program, and what goes there to its end, as the runtime receives before a program and sends after it.
 
         %y = nn.softmax %x : tensor<4x8xf32>
     ==>

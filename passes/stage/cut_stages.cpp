@@ -9,6 +9,7 @@
 #include "passes/stage/execution.h"
 #include "passes/stage/order_file.h"
 #include "passes/stage/stage_modules.h"
+#include "passes/stage/transfers.h"
 
 using namespace mlir;
 
@@ -80,6 +81,7 @@ private:
     FailureOr<StageOrders> orders = makeOrders(*model);
     if (succeeded(orders)) {
       emitStages(module, *model, *orders, slots);
+      return verifyTransfers(module);
     }
     return orders;
   }

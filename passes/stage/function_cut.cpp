@@ -4,12 +4,10 @@
 
 #include "passes/stage/function_cut.h"
 
-#include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
 #include "dialects/support/element_type.h"
 #include "passes/analysis/minimum_cut.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
@@ -307,42 +305,96 @@ SmallVector<StringRef> FunctionCut::variablesRead(StageProgram &program) {
   return names;
 }
 
-func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, function_ref<StringAttr(Value)> name,
-                               function_ref<int64_t(Value, int64_t, int64_t)> channel) {
+dist::EndAttr FunctionCut::makerEnd(Value value) const {
+  Operation *def = value.getDefiningOp();
+  StringRef path = nn::getPath(def->getLoc());
+  return dist::EndAttr::get(def->getContext(), dist::EndKind::Op, path, path.empty() ? def->getName().getStringRef() : "");
+}
+
+dist::EndAttr FunctionCut::takerEnd(Value value, StageProgram &program) {
+  Operation *first = nullptr;
+  for (Operation *user : value.getUsers()) {
+    const bool isOwn = program.ops.contains(user) || rematerialized[&program].contains(user) || llvm::is_contained(program.writes, user);
+    first = isOwn && (!first || user->isBeforeInBlock(first)) ? user : first;
+  }
+  MLIRContext *context = function.getContext();
+  if (auto write = dyn_cast_or_null<nn::WriteOp>(first)) {
+    return dist::EndAttr::get(context, dist::EndKind::ParameterUpdate, write.getVariable());
+  }
+  StringRef path = first ? nn::getPath(first->getLoc()) : "";
+  return dist::EndAttr::get(context, dist::EndKind::Op, path,
+                            !path.empty() ? ""
+                            : first       ? first->getName().getStringRef()
+                                          : StringRef(program.name));
+}
+
+StageProgram *FunctionCut::firstTaker(Value value, int64_t stage) {
+  SmallVector<StageProgram *> programs = programsOf(stage);
+  auto found = llvm::find_if(programs, [&](StageProgram *program) { return program->imports.contains(value); });
+  return found == programs.end() ? nullptr : *found;
+}
+
+// Makes the ops that give a program the values of others, each ahead of its first user, in the order of the program's imports.
+SmallVector<Operation *> FunctionCut::emitSources(OpBuilder &builder, StageProgram &program, const Crossing &crossing, IRMapping &mapping) {
+  SmallVector<Operation *> made;
+  for (auto [value, maker] : program.imports) {
+    StringAttr name = crossing.name(value);
+    if (maker->stage != program.stage && firstTaker(value, program.stage) == &program) {
+      auto peer = dist::PeerAttr::get(builder.getContext(), maker->stage, crossing.channel(value, maker->stage, program.stage));
+      made.push_back(dist::ReceiveOp::create(builder, value.getLoc(), value.getType(), name, peer,
+                                             builder.getArrayAttr({makerEnd(value), takerEnd(value, program)})));
+    } else {
+      made.push_back(dist::TakeOp::create(builder, value.getLoc(), value.getType(), name));
+    }
+    mapping.map(value, made.back()->getResult(0));
+  }
+  return made;
+}
+
+// Makes the ops that leave values of a program for others, each behind the op that makes the value.
+void FunctionCut::emitSinks(OpBuilder &builder, StageProgram &program, const Crossing &crossing, const IRMapping &mapping) {
+  for (auto &[value, stages] : program.exports) {
+    StringAttr name = crossing.name(value);
+    Value own = mapping.lookup(value);
+    builder.setInsertionPointAfterValue(own);
+    SmallVector<Attribute> peers, cause = {makerEnd(value)};
+    for (int64_t stage : stages) {
+      peers.push_back(dist::PeerAttr::get(builder.getContext(), stage, crossing.channel(value, program.stage, stage)));
+      cause.push_back(takerEnd(value, *firstTaker(value, stage)));
+    }
+    if (peers.empty()) {
+      dist::KeepOp::create(builder, value.getLoc(), own, name);
+    } else {
+      dist::SendOp::create(builder, value.getLoc(), own, name, builder.getArrayAttr(peers), builder.getArrayAttr(cause));
+    }
+  }
+}
+
+// Moves the sources of a program ahead of their first users. They keep their order, in which the runtime receives.
+static void moveToUsers(ArrayRef<Operation *> sources, Block &body) {
+  Operation *place = body.getTerminator();
+  for (Operation *source : llvm::reverse(sources)) {
+    for (Operation *user : source->getUsers()) {
+      place = user->isBeforeInBlock(place) ? user : place;
+    }
+    source->moveBefore(place);
+    place = source;
+  }
+}
+
+func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, const Crossing &crossing) {
   MLIRContext *context = builder.getContext();
-  auto passed = builder.getNamedAttr(dist::kPassedAttr, builder.getUnitAttr());
-  // A value that crosses has one layout on both sides: what the device holds of it is all that it needs to know.
-  auto describe = [&](Value value) {
-    auto type = cast<RankedTensorType>(value.getType());
-    return NamedAttrList({builder.getNamedAttr(nn::kNameAttr, name(value)), passed,
-                          builder.getNamedAttr(dist::kLayoutAttr, dist::LayoutAttr::get(context, dist::Layout::replicated(type.getRank()))),
-                          builder.getNamedAttr(dist::kGlobalTypeAttr, TypeAttr::get(type))});
-  };
   SmallVector<Type> argumentTypes, resultTypes;
   SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;
   SmallVector<Value> arguments, results;
-  auto addArgument = [&](Value value, NamedAttrList attributes) {
-    argumentTypes.push_back(value.getType());
-    argumentAttributes.push_back(attributes.getDictionary(context));
-    arguments.push_back(value);
-  };
   for (BlockArgument argument : function.getArguments()) {
     if (program.inputs.contains(argument)) {
       NamedAttrList attributes(function.getArgAttrDict(argument.getArgNumber()));
       attributes.append(dist::kSlotAttr, builder.getUnitAttr());
-      addArgument(argument, attributes);
+      argumentTypes.push_back(argument.getType());
+      argumentAttributes.push_back(attributes.getDictionary(context));
+      arguments.push_back(argument);
     }
-  }
-  for (auto [value, maker] : program.imports) {
-    NamedAttrList attributes = describe(value);
-    bool isFirst = true; // of the stage to take it
-    for (StageProgram *other : programsOf(program.stage)) {
-      isFirst &= other->time >= program.time || !other->imports.contains(value);
-    }
-    if (maker->stage != program.stage && isFirst) {
-      attributes.append(dist::kFromAttr, dist::PeerAttr::get(context, maker->stage, channel(value, maker->stage, program.stage)));
-    }
-    addArgument(value, attributes);
   }
   Operation *end = function.front().getTerminator();
   for (OpOperand &operand : end->getOpOperands()) {
@@ -352,19 +404,6 @@ func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, functi
       results.push_back(operand.get());
     }
   }
-  for (auto &[value, stages] : program.exports) {
-    NamedAttrList attributes = describe(value);
-    SmallVector<Attribute> peers;
-    for (int64_t stage : stages) {
-      peers.push_back(dist::PeerAttr::get(context, stage, channel(value, program.stage, stage)));
-    }
-    if (!peers.empty()) {
-      attributes.append(dist::kToAttr, builder.getArrayAttr(peers));
-    }
-    resultTypes.push_back(value.getType());
-    resultAttributes.push_back(attributes.getDictionary(context));
-    results.push_back(value);
-  }
   auto made = func::FuncOp::create(builder, function.getLoc(), program.name, builder.getFunctionType(argumentTypes, resultTypes));
   made->setAttr(nn::kProgramAttr, program.role);
   made.setAllArgAttrs(argumentAttributes);
@@ -373,6 +412,7 @@ func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, functi
   builder.setInsertionPointToStart(made.addEntryBlock());
   IRMapping mapping;
   mapping.map(arguments, made.getArguments());
+  SmallVector<Operation *> sources = emitSources(builder, program, crossing, mapping);
   const llvm::DenseSet<Operation *> &again = rematerialized[&program];
   for (Operation &op : function.front().without_terminator()) {
     auto after = dyn_cast<dist::AfterOp>(op);
@@ -386,6 +426,8 @@ func::FuncOp FunctionCut::emit(OpBuilder &builder, StageProgram &program, functi
     builder.clone(*write, mapping);
   }
   func::ReturnOp::create(builder, end->getLoc(), llvm::map_to_vector(results, [&](Value value) { return mapping.lookup(value); }));
+  moveToUsers(sources, made.front());
+  emitSinks(builder, program, crossing, mapping);
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(made.front()))) { // what only others take, and make for themselves
     if (isOpTriviallyDead(&op)) {
       op.erase();

@@ -5,9 +5,11 @@
 #ifndef ASHLAR_PASSES_STAGE_FUNCTION_CUT_H
 #define ASHLAR_PASSES_STAGE_FUNCTION_CUT_H
 
+#include "dialects/dist/dist.h"
 #include "dialects/nn/programs.h"
 #include "passes/stage/stage_assignment.h"
 
+#include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -33,6 +35,12 @@ struct StageProgram {
   llvm::SetVector<mlir::Value> inputs;                              // arguments of the function
   llvm::MapVector<mlir::Value, StageProgram *> imports;             // values of other programs, with their producer
   llvm::MapVector<mlir::Value, llvm::SmallVector<int64_t>> exports; // values that others take, with the other stages among them
+};
+
+// How a value that crosses is called, and the number of the message that takes it from one stage to another.
+struct Crossing {
+  llvm::function_ref<mlir::StringAttr(mlir::Value)> name;
+  llvm::function_ref<int64_t(mlir::Value, int64_t from, int64_t to)> channel;
 };
 
 // Collects the programs of a function. The block's ops are put into programs with add(), then finish() finds the values that cross.
@@ -64,9 +72,8 @@ public:
   // Returns the programs of a stage, in the order in which a micro-batch meets them.
   llvm::SmallVector<StageProgram *> programsOf(int64_t stage);
 
-  // Makes the function of a program at the builder's place. `name` of a value that crosses; `channel` of one that goes between two stages.
-  mlir::func::FuncOp emit(mlir::OpBuilder &builder, StageProgram &program, llvm::function_ref<mlir::StringAttr(mlir::Value)> name,
-                          llvm::function_ref<int64_t(mlir::Value, int64_t from, int64_t to)> channel);
+  // Makes the function of a program at the builder's place.
+  mlir::func::FuncOp emit(mlir::OpBuilder &builder, StageProgram &program, const Crossing &crossing);
 
   mlir::func::FuncOp getFunction() const { return function; }
 
@@ -99,6 +106,17 @@ private:
 
   // Returns the program that passes the results of an op on to another one.
   StageProgram *makerOf(mlir::Operation *op, const StageProgram &program);
+
+  // The ends of a message: what makes a value, and what takes it first in a program.
+  dist::EndAttr makerEnd(mlir::Value value) const;
+  dist::EndAttr takerEnd(mlir::Value value, StageProgram &program);
+
+  // Returns the program of a stage that takes a value first; null when none does.
+  StageProgram *firstTaker(mlir::Value value, int64_t stage);
+
+  llvm::SmallVector<mlir::Operation *> emitSources(mlir::OpBuilder &builder, StageProgram &program, const Crossing &crossing,
+                                                   mlir::IRMapping &mapping);
+  void emitSinks(mlir::OpBuilder &builder, StageProgram &program, const Crossing &crossing, const mlir::IRMapping &mapping);
 
   using Need = std::pair<mlir::Value, StageProgram *>;
 

@@ -29,10 +29,7 @@ bool hasHideable(func::FuncOp function) {
 
 // Whether a program sends to other stages or receives from them.
 bool hasMessages(func::FuncOp function) {
-  auto receives = [&](unsigned i) { return function.getArgAttr(i, dist::kFromAttr) != nullptr; };
-  auto sends = [&](unsigned i) { return function.getResultAttr(i, dist::kToAttr) != nullptr; };
-  return llvm::any_of(llvm::seq<unsigned>(0, function.getNumArguments()), receives) ||
-         llvm::any_of(llvm::seq<unsigned>(0, function.getNumResults()), sends);
+  return !function.front().getOps<dist::TransferOpInterface>().empty();
 }
 
 // Builds a function that does what two do one after the other.
@@ -75,11 +72,19 @@ private:
         mapping.map(read.getResult(), known);
         continue;
       }
+      auto slot = dyn_cast<dist::SlotOpInterface>(op);
+      if (Value there = slot && slot.isSource() ? inSlot.lookup(slot.getSlot()) : Value()) {
+        mapping.map(slot.getSlotValue(), there);
+        continue;
+      }
       if (write && function == first) {
         written[write.getVariable()] = mapping.lookup(write.getValue());
       }
       if (!write || function == second || !writtenAgain.contains(write.getVariable())) {
         builder.clone(op, mapping);
+      }
+      if (slot) {
+        inSlot[slot.getSlot()] = mapping.lookup(slot.getSlotValue());
       }
     }
     for (OpOperand &result : function.front().getTerminator()->getOpOperands()) {
@@ -105,6 +110,7 @@ private:
   func::FuncOp first, second, joined;
   llvm::StringMap<Value> written; // by the first one
   llvm::StringSet<> writtenAgain; // by the second one
+  llvm::StringMap<Value> inSlot;  // of what either takes or keeps
   DenseMap<Attribute, Value> arguments;
   SmallVector<Value> results;
   SmallVector<DictionaryAttr> argumentAttributes, resultAttributes;

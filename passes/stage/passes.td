@@ -58,8 +58,8 @@ def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
     with the schedule ZERO_BUBBLE or an order that has them, `weights` of each stage; @update becomes a program a round of communication;
     @eval_step and @init have a part in each stage. With `chunks` of more than 1 the model is cut into stages * chunks virtual stages, where
     number chunk * stages + s is a chunk of stage s, and there is a program for each chunk: `forward_0`, `forward_1`, ..., `eval_step_0`,
-    ... A value that one program leaves for another is a result of the one and an argument of the other with one name (docs/pipeline.md).
-    The order of each stage is on its module; an order that would deadlock is refused.
+    ... What one program leaves for another crosses by ops (docs/pipeline.md): dist.send and dist.receive between stages, dist.keep and
+    dist.take within one. The order of each stage is on its module; an order that would deadlock is refused.
 
         module {
           func.func @train_step(%x: tensor<8x4xf32>) -> tensor<f32> ...
@@ -67,8 +67,10 @@ def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
     ==>
         module {
           module @stage_0 attributes {dist.stage = #dist.stage<index = 0, count = 2, slots = 2>, dist.order = [...]} {
-            func.func @forward(%x: tensor<8x4xf32> {dist.passed}) -> (tensor<8x4xf32> {nn.name = "passed:fc1", dist.passed,
-                                                                     dist.to = [#dist.peer<stage = 1, channel = 0>]}) ...
+            func.func @forward(%x: tensor<8x4xf32> {dist.slot, nn.name = "x"}) ... {
+              ...
+              dist.send %h "passed:fc1" to [#dist.peer<stage = 1, channel = 0>] {cause = ...} : tensor<8x4xf32>
+            }
           }
           module @stage_1 ...
         }
@@ -84,6 +86,17 @@ def CutStagesPass : Pass<"ashlar-cut-stages", "::mlir::ModuleOp"> {
     Option<"orderFile", "order-file", "std::string", /*default=*/"\"\"", "file of a user's own order, instead of a schedule">,
   ];
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
+}
+
+def VerifyStagesPass : Pass<"ashlar-verify-stages", "::mlir::ModuleOp"> {
+  let summary = "Checks what crosses the programs of a pipeline.";
+  let description = [{
+    A message, by sender, receiver and channel, has one dist.send and one dist.receive, of one type. A place of the slot gets its value in one
+    program of its stage, by dist.receive, dist.send or dist.keep, and dist.take has its type. ashlar-cut-stages checks this, too; the pass
+    stands behind those that change the programs.
+
+    Needs: ashlar-cut-stages; a module without stages is left alone.
+  }];
 }
 
 def JoinRunsPass : Pass<"ashlar-join-runs", "::mlir::ModuleOp"> {

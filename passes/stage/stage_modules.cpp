@@ -86,6 +86,7 @@ private:
     }
     made->setAttr(dist::kStageAttr, dist::StageAttr::get(builder.getContext(), stage, cut.stages, slots));
     builder.setInsertionPointToStart(made.getBody());
+    auto name = [&](Value value) { return passedNames(value); };
     auto channel = [&](Value value, int64_t from, int64_t to) { return channels(value, from, to); };
     SmallVector<Attribute> preparations, updates; // in the places of the first and the last micro-batch
     std::map<Part, std::string> names;            // of the programs of a micro-batch
@@ -93,7 +94,7 @@ private:
     llvm::for_each(order, [&](const Action &action) { last = std::max(last, action.microBatch); });
     for (const std::unique_ptr<FunctionCut> &function : model.getFunctions()) {
       for (StageProgram *program : function->programsOf(stage)) {
-        function->emit(builder, *program, [&](Value value) { return passedNames(value); }, channel);
+        function->emit(builder, *program, {name, channel});
         auto run = [&](int64_t microBatch) {
           return dist::RunAttr::get(builder.getContext(), builder.getStringAttr(program->name), microBatch);
         };

@@ -207,10 +207,8 @@ bool writesTwice(ModuleOp cut) {
 bool passesAmongChunks(ModuleOp cut) {
   for (auto stage : cut.getOps<ModuleOp>()) {
     auto later = stage.lookupSymbol<func::FuncOp>("forward_1");
-    for (unsigned i = 0; later && i < later.getNumArguments(); ++i) {
-      if (later.getArgAttr(i, "dist.passed") && !later.getArgAttr(i, "dist.from")) {
-        return true;
-      }
+    if (later && !later.getOps<dist::TakeOp>().empty()) {
+      return true;
     }
   }
   return false;

@@ -8,6 +8,7 @@
 #include "passes/lower/kernels/fusible.h"
 #include "passes/lower/kernels/kernel_shape.h"
 
+#include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/support/element_type.h"
@@ -76,7 +77,7 @@ public:
   // Returns whether a value takes memory up to `place` in any case.
   bool livesUntil(Value value, int64_t place) const {
     Operation *def = value.getDefiningOp();
-    return !def || isa<nn::ReadOp, nn::ConstantOp>(def) ||
+    return !def || isa<nn::ReadOp, nn::ConstantOp, dist::ReceiveOp, dist::TakeOp>(def) ||
            llvm::any_of(value.getUsers(), [&](Operation *user) { return positions.lookup(user) >= place; });
   }
 

@@ -327,7 +327,19 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     }
   }
 
+  // The runtime receives before a program runs and sends after it: between ops the slot would only keep these apart.
+  static void moveTransfersOutside(Block &block) {
+    SmallVector<dist::SlotOpInterface> transfers(block.getOps<dist::SlotOpInterface>());
+    Operation *first = &*llvm::find_if(block, [](Operation &op) { return !isa<dist::SlotOpInterface>(op); });
+    for (dist::SlotOpInterface transfer : transfers) {
+      transfer->moveBefore(transfer.isSource() ? first : block.getTerminator());
+    }
+  }
+
   void runOnOperation() override {
+    if (!getOperation().isExternal()) {
+      moveTransfersOutside(getOperation().front());
+    }
     rewriteOps([](ImplicitLocOpBuilder &, Operation *op) { // nothing below asks whose gradient a value is
       auto gradient = dyn_cast<nn::GradientOp>(op);
       return gradient ? gradient.getValue() : Value();

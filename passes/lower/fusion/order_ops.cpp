@@ -2,8 +2,9 @@
 //
 // Orders the ops of a program for fusion and memory. State: the ops placed so far. Library calls and collectives keep their order; every
 // other op, and a broadcast from an owner, is placed when a placed op needs it, with two exceptions: a reduction follows its operand at
-// once, and a write follows as soon as its value can be computed and the old value is dead, but no reduction stands between others. Each op
-// is placed once; linear in the ops and in the pending needs of each write when its value can be computed.
+// once, and a write follows as soon as its value can be computed and the old value is dead, but no reduction stands between others. What
+// the slot gives comes first, and what goes there last. Each op is placed once; linear in the ops and in the pending needs of each write
+// when its value can be computed.
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
@@ -40,6 +41,12 @@ public:
         reads[read.getVariableAttr()].push_back(read);
       }
     }
+    // What the slot holds is there before the program begins.
+    for (Operation *op : original) {
+      if (isSource(op)) {
+        place(op);
+      }
+    }
     // A read costs nothing and must see the old value: all of them first.
     for (auto &[variable, readsOfIt] : reads) {
       for (nn::ReadOp read : readsOfIt) {
@@ -48,8 +55,9 @@ public:
     }
     for (Operation *op : original) {
       bool isAnchor =
-          isa<nn::ReduceOp>(op) || (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp, dist::SliceOp, dist::AfterOp>(op) &&
-                                    !isFromOwner(op) && !op->hasTrait<OpTrait::IsTerminator>());
+          isa<nn::ReduceOp>(op) ||
+          (!isFusible(op) && !isa<nn::ReadOp, nn::WriteOp, nn::ConstantOp, dist::SliceOp, dist::AfterOp, dist::SlotOpInterface>(op) &&
+           !isFromOwner(op) && !op->hasTrait<OpTrait::IsTerminator>());
       if (isAnchor && isa<nn::ReduceOp, nn::ReshapeOp>(op)) { // more sums may come that one kernel makes: writes wait for all of them
         place(op);
       } else if (isAnchor) {
@@ -62,6 +70,11 @@ public:
     placeReadyWrites();
     for (Operation *op : original) {
       if (isa<nn::WriteOp>(op)) {
+        place(op);
+      }
+    }
+    for (Operation *op : original) { // it leaves when the program has run
+      if (isa<dist::SlotOpInterface>(op)) {
         place(op);
       }
     }
@@ -102,6 +115,9 @@ private:
   // The last part of an update, which a write then waits for.
   static bool isFromOwner(Operation *op) { return isa<dist::BroadcastOp>(op) && dist::getOwner(op); }
 
+  // What gives the program a value of the slot.
+  static bool isSource(Operation *op) { return isa<dist::ReceiveOp, dist::TakeOp>(op); }
+
   // An op that can be computed as soon as its operands can: placing it is not an event of its own. A reduction is one: its users would keep
   // others out of its kernel.
   static bool followsOperands(Operation *op) {
@@ -110,7 +126,7 @@ private:
 
   bool isAvailable(Value value) {
     Operation *def = value.getDefiningOp();
-    if (!def || isa<nn::ReadOp, nn::ConstantOp>(def)) {
+    if (!def || isa<nn::ReadOp, nn::ConstantOp>(def) || isSource(def)) {
       return true;
     }
     return followsOperands(def) ? missing.lookup(def) == 0 : placed.contains(def);
@@ -200,7 +216,7 @@ private:
   void finish(Operation *op) {
     placed.insert(op);
     order.push_back(op);
-    if (!followsOperands(op) && !isa<nn::ReadOp, nn::ConstantOp>(op)) { // those were available from the start
+    if (!followsOperands(op) && !isa<nn::ReadOp, nn::ConstantOp>(op) && !isSource(op)) { // those were available from the start
       announce(op);
     }
     for (nn::WriteOp write : waitsFor.lookup(op)) {

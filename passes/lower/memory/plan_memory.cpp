@@ -66,7 +66,7 @@ void splitAxisIndex(dist::AxisIndexOp op, dist::MeshAttr mesh) {
   op.erase();
 }
 
-// Replaces the uses of a large splat by writes and the return with a kernel's result, which is then computed in place.
+// Replaces the uses of a large splat by writes, the slot and the return with a kernel's result, which is then computed in place.
 void storeSplatByKernel(nn::ConstantOp op) {
   auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
   if (!elements || !elements.isSplat() ||
@@ -74,7 +74,7 @@ void storeSplatByKernel(nn::ConstantOp op) {
     return;
   }
   for (OpOperand &use : llvm::make_early_inc_range(op->getUses())) {
-    if (!isa<nn::WriteOp, func::ReturnOp>(use.getOwner())) {
+    if (!isa<nn::WriteOp, dist::SlotOpInterface, func::ReturnOp>(use.getOwner())) {
       continue;
     }
     OpBuilder builder(use.getOwner());
@@ -258,10 +258,13 @@ private:
             llvm::map_to_vector(indices, [&](unsigned i) -> Attribute { return FlatSymbolRefAttr::get(&getContext(), symbols[i]); }));
       };
       OpBuilder::InsertionGuard guard(builder);
-      auto op = exec::ProgramOp::create(
-          builder, program.function.getLoc(), program.function.getSymName(), references(tensors.inputs(program.function)),
-          references(tensors.outputs(program.function)), receivesOf(builder, program.function, tensors, symbols),
-          sendsOf(builder, program.function, tensors, symbols), program.function->getAttrOfType<IntegerAttr>(exec::kPredictedAttr));
+      auto op =
+          exec::ProgramOp::create(builder, program.function.getLoc(), program.function.getSymName(),
+                                  references(withPassed(program.function, tensors, tensors.inputs(program.function), /*sources=*/true)),
+                                  references(withPassed(program.function, tensors, tensors.outputs(program.function), /*sources=*/false)),
+                                  transfersOf(builder, program.function, tensors, symbols, /*received=*/true),
+                                  transfersOf(builder, program.function, tensors, symbols, /*received=*/false),
+                                  program.function->getAttrOfType<IntegerAttr>(exec::kPredictedAttr));
       if (nn::ProgramAttr role = nn::programOf(program.function)) {
         op->setAttr(nn::kProgramAttr, role);
       }
@@ -310,43 +313,32 @@ private:
           if (!isAlone && begun.insert(run.getMicroBatch() + round * part.getStride()).second) {
             takers.insert(run.getProgram());
           }
-          hasInputs |= round == 0 && takesBatches(program);
+          hasInputs |= round == 0 && program.getNumArguments() > 0;
         }
       }
     }
     return hasInputs ? takers : DenseSet<Attribute>();
   }
 
-  // Whether a program takes anything from outside.
-  static bool takesBatches(func::FuncOp function) {
-    return llvm::any_of(llvm::seq<unsigned>(0, function.getNumArguments()),
-                        [&](unsigned i) { return function.getArgAttr(i, dist::kPassedAttr) == nullptr; });
-  }
-
-  static exec::TransferAttr transferOf(dist::PeerAttr peer, StringRef tensor) {
-    return exec::TransferAttr::get(peer.getContext(), FlatSymbolRefAttr::get(peer.getContext(), tensor), peer.getStage(),
-                                   peer.getChannel());
-  }
-
-  // Returns what the program of a function gets from other stages, null for nothing.
-  static ArrayAttr receivesOf(OpBuilder &builder, func::FuncOp function, const TensorTable &tensors, ArrayRef<std::string> symbols) {
-    SmallVector<Attribute> transfers;
-    for (auto [i, tensor] : llvm::enumerate(tensors.inputs(function))) {
-      if (auto peer = function.getArgAttrOfType<dist::PeerAttr>(i, dist::kFromAttr)) {
-        transfers.push_back(transferOf(peer, symbols[tensor]));
+  // Returns tensors of a program's signature, and those of what it takes from the slot, or of what it puts there.
+  static SmallVector<unsigned> withPassed(func::FuncOp function, const TensorTable &tensors, ArrayRef<unsigned> own, bool sources) {
+    SmallVector<unsigned> all(own);
+    for (auto op : function.front().getOps<dist::SlotOpInterface>()) {
+      if (op.isSource() == sources) {
+        all.push_back(tensors.passed(op.getSlot()));
       }
     }
-    return transfers.empty() ? ArrayAttr() : builder.getArrayAttr(transfers);
+    return all;
   }
 
-  // Returns what goes from the program of a function to other stages, null for nothing.
-  static ArrayAttr sendsOf(OpBuilder &builder, func::FuncOp function, const TensorTable &tensors, ArrayRef<std::string> symbols) {
+  // Returns what goes between a program and other stages: what it gets, or what it sends; null for nothing.
+  static ArrayAttr transfersOf(OpBuilder &builder, func::FuncOp function, const TensorTable &tensors, ArrayRef<std::string> symbols,
+                               bool received) {
     SmallVector<Attribute> transfers;
-    for (auto [i, tensor] : llvm::enumerate(tensors.outputs(function))) {
-      if (auto peers = function.getResultAttrOfType<ArrayAttr>(i, dist::kToAttr)) {
-        for (auto peer : peers.getAsRange<dist::PeerAttr>()) {
-          transfers.push_back(transferOf(peer, symbols[tensor]));
-        }
+    for (auto op : function.front().getOps<dist::TransferOpInterface>()) {
+      for (dist::PeerAttr peer : op.isSource() == received ? op.getPeers() : SmallVector<dist::PeerAttr>()) {
+        auto tensor = FlatSymbolRefAttr::get(builder.getContext(), symbols[tensors.passed(op.getSlot())]);
+        transfers.push_back(exec::TransferAttr::get(builder.getContext(), tensor, peer.getStage(), peer.getChannel()));
       }
     }
     return transfers.empty() ? ArrayAttr() : builder.getArrayAttr(transfers);

@@ -96,6 +96,12 @@ private:
                 return success();
               })
               .Case([&](dist::AxisIndexOp index) { return scanAxisIndex(index); })
+              .Case([&](dist::SlotOpInterface slot) {
+                if (slot.isSource()) {
+                  places[slot.getSlotValue()] = named(tensors.passed(slot.getSlot()));
+                }
+                return success();
+              })
               .Default([&](Operation *other) -> LogicalResult {
                 if (!isInstruction(other)) {
                   if (aliasesOperands(other)) {
@@ -160,6 +166,11 @@ private:
     Operation *terminator = body.getTerminator();
     for (auto [value, tensor] : llvm::zip_equal(terminator->getOperands(), tensors.outputs(program.function))) {
       place(value, tensor, /*oldValues=*/{}, terminator->getLoc(), outputCopies);
+    }
+    for (auto slot : body.getOps<dist::SlotOpInterface>()) {
+      if (!slot.isSource()) {
+        place(slot.getSlotValue(), tensors.passed(slot.getSlot()), /*oldValues=*/{}, terminator->getLoc(), outputCopies);
+      }
     }
   }
 

@@ -43,7 +43,7 @@ struct Program {
   std::vector<BufferRun> temporaryRuns() const;
 };
 
-// Turns a function of nn.read, nn.write, nn.constant, exec.fusion, exec.await, dist collectives and return into a program.
+// Turns a function of nn.read, nn.write, nn.constant, exec.fusion, exec.await, dist collectives, ops on slots and return into a program.
 //
 // A value is computed right where it must end up if nothing is read there afterwards: in its variable, in its output, or over an operand
 // that dies. Otherwise it is copied at the end: outputs first, then variables, so that every read of a variable sees the value from before

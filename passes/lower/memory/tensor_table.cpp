@@ -120,7 +120,7 @@ LogicalResult TensorTable::share(func::FuncOp function, DictionaryAttr attribute
     indices.push_back(it->second);
     return success();
   }
-  bool isInSlot = role == exec::Role::Passed || attributes.contains(dist::kSlotAttr);
+  bool isInSlot = attributes.contains(dist::kSlotAttr);
   FailureOr<unsigned> index = add(function.getLoc(), name.getValue(), role, type, attributes.get(dist::kLayoutAttr),
                                   attributes.get(dist::kGlobalTypeAttr), isInSlot);
   if (failed(index)) {
@@ -135,20 +135,42 @@ LogicalResult TensorTable::share(func::FuncOp function, DictionaryAttr attribute
 
 LogicalResult TensorTable::addSignature(func::FuncOp function) {
   Signature &signature = signatures[function];
-  auto add = [&](DictionaryAttr attributes, Type type, exec::Role role, llvm::StringMap<unsigned> &known,
-                 SmallVectorImpl<unsigned> &indices) {
-    bool isPassed = attributes && attributes.contains(dist::kPassedAttr);
-    return share(function, attributes, type, isPassed ? exec::Role::Passed : role, isPassed ? passedByName : known, indices);
-  };
   for (auto [i, type] : llvm::enumerate(function.getArgumentTypes())) {
-    if (failed(add(function.getArgAttrDict(i), type, exec::Role::Input, inputsByName, signature.inputs))) {
+    if (failed(share(function, function.getArgAttrDict(i), type, exec::Role::Input, inputsByName, signature.inputs))) {
       return failure();
     }
   }
+  if (failed(addPassed(function, /*sources=*/true))) {
+    return failure();
+  }
   for (auto [i, type] : llvm::enumerate(function.getResultTypes())) {
-    if (failed(add(function.getResultAttrDict(i), type, exec::Role::Output, outputsByName, signature.outputs))) {
+    if (failed(share(function, function.getResultAttrDict(i), type, exec::Role::Output, outputsByName, signature.outputs))) {
       return failure();
     }
+  }
+  return addPassed(function, /*sources=*/false);
+}
+
+LogicalResult TensorTable::addPassed(func::FuncOp function, bool sources) {
+  for (auto op : function.front().getOps<dist::SlotOpInterface>()) {
+    if (op.isSource() != sources) {
+      continue;
+    }
+    RankedTensorType type = op.getSlotValue().getType();
+    if (auto known = passedByName.find(op.getSlot()); known != passedByName.end()) {
+      if (list[known->second].type != type) {
+        return op.emitOpError("has type ") << type << " but another program has \"" << op.getSlot() << "\" with type "
+                                           << list[known->second].type;
+      }
+      continue;
+    }
+    // It has one layout at both sides: what the device holds of it is all that it needs to know.
+    FailureOr<unsigned> index =
+        add(op.getLoc(), op.getSlot(), exec::Role::Passed, type, /*layout=*/{}, TypeAttr::get(type), /*isInSlot=*/true);
+    if (failed(index)) {
+      return failure();
+    }
+    passedByName[op.getSlot()] = *index;
   }
   return success();
 }

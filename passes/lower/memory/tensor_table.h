@@ -44,7 +44,8 @@ public:
   // Adds the variables of a module. Fails with an error when a layout cannot be held.
   mlir::LogicalResult addVariables(mlir::ModuleOp module);
 
-  // Adds the inputs and outputs of a function. Functions share the input, or output, of one name; it must be of one type.
+  // Adds the inputs and outputs of a function, and what it takes from the slot or puts there. Functions share the input, output, or place
+  // in the slot, of one name; it must be of one type.
   mlir::LogicalResult addSignature(mlir::func::FuncOp function);
 
   // Returns the tensor of a variable. Assumes addVariables.
@@ -53,6 +54,9 @@ public:
   // Returns the tensors of a function's arguments or results, in order. Assumes addSignature.
   llvm::ArrayRef<unsigned> inputs(mlir::func::FuncOp function) const { return signatures.find(function)->second.inputs; }
   llvm::ArrayRef<unsigned> outputs(mlir::func::FuncOp function) const { return signatures.find(function)->second.outputs; }
+
+  // Returns the tensor of a place in the slot. Assumes addSignature.
+  unsigned passed(llvm::StringRef name) const { return passedByName.lookup(name); }
 
   // Returns all tensors; the indices above count in this list.
   llvm::ArrayRef<NamedTensor> tensors() const { return list; }
@@ -85,6 +89,9 @@ private:
   // Adds an input or output of `function`, or finds the one that another function already has.
   mlir::LogicalResult share(mlir::func::FuncOp function, mlir::DictionaryAttr attributes, mlir::Type type, exec::Role role,
                             llvm::StringMap<unsigned> &known, llvm::SmallVectorImpl<unsigned> &indices);
+
+  // Adds what a function takes from the slot, or what it puts there.
+  mlir::LogicalResult addPassed(mlir::func::FuncOp function, bool sources);
 
   dist::MeshAttr mesh;
   uint64_t end, slotEnd = 0;

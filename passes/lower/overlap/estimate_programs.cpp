@@ -37,7 +37,7 @@ public:
         now = std::max(now, arrival.lookup(await.getStarted().front().getDefiningOp()));
       } else if (number < program.instructions.size() && program.instructions[number] == &op) {
         run(op, program, number++);
-      } else if (isa<nn::WriteOp, func::ReturnOp>(op)) {
+      } else if (isa<nn::WriteOp, dist::SendOp, dist::KeepOp, func::ReturnOp>(op)) {
         for (Value value : op.getOperands()) {
           if (!computed.contains(getStorageRoot(value).getDefiningOp())) {
             (dist::getOwner(&op) ? alone[*dist::getOwner(&op)] : now) += copyPs(value);

@@ -5,7 +5,7 @@
 // CHECK: func.func @forward
 // CHECK: dist.all_reduce sum
 // CHECK: func.func @backward
-// CHECK-NOT: dist.all_reduce
+// CHECK-NOT: = dist.all_reduce
 // CHECK: nn.gradient {{.*}} of @a
 // CHECK-LABEL: module @stage_1
 // CHECK: func.func @backward
@@ -39,7 +39,7 @@ module {
 // A mask that is computed again is of no stage, as the mask itself: each stage that takes it computes it, and it is not sent.
 // CHECK-LABEL: module @stage_0
 // CHECK: func.func @backward
-// CHECK-NOT: xi1> {dist.from
+// CHECK-NOT: dist.receive {{.*}}xi1>
 // CHECK: nn.compare lt
 // CHECK-LABEL: module @stage_1
 // CHECK: func.func @backward
@@ -156,8 +156,9 @@ module {
 
 // The gradient of a value with two users in the next stage: their sum goes back, one value, though it has the path of the value's op.
 // CHECK-LABEL: module @stage_0
-// CHECK: func.func @backward({{.*}}dist.from
-// CHECK-NOT: dist.from
+// CHECK: func.func @backward
+// CHECK: dist.receive
+// CHECK-NOT: dist.receive
 // CHECK: nn.gradient
 // CHECK-LABEL: module @stage_1
 // CHECK: func.func @backward

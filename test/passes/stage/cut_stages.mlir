@@ -13,12 +13,12 @@
 // NAMES: module @stage_0 attributes {{.*}}#dist.run<"weights.program", 0>{{.*}}#dist.run<"update", 2>, #dist.run<"update_2", 2>
 // NAMES: nn.variable @backward trainable
 // NAMES: func.func @weights.program({{.*}}) attributes {nn.program = #nn.program<weights>} {
-// NAMES: func.func @update() -> {{.*}} attributes {nn.program = #nn.program<update>} {
-// NAMES: func.func @update_2({{.*}}) attributes {nn.program = #nn.program<update, round = 2>} {
+// NAMES: func.func @update() attributes {nn.program = #nn.program<update>} {
+// NAMES: func.func @update_2() attributes {nn.program = #nn.program<update, round = 2>} {
 // NAMES: nn.write @backward,
 // NAMES: module @stage_1 attributes {{.*}}#dist.run<"backward.program", 0>
 // NAMES: nn.variable @weights trainable
-// NAMES: func.func @backward.program({{.*}} attributes {nn.program = #nn.program<backward>} {
+// NAMES: func.func @backward.program() attributes {nn.program = #nn.program<backward>} {
 // NAMES: func.func @weights.program({{.*}}) attributes {nn.program = #nn.program<weights>} {
 
 // A rule of ops that are gone, as partitioning makes equal ops of two modules one, gives nothing a stage.
@@ -28,27 +28,48 @@
 
 // CHECK: module @stage_0 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"backward", 0>, #dist.run<"forward", 2>], count = 1, stride = 0>, #dist.repeat<runs = [#dist.run<"backward", 1>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 2>, #dist.run<"update_2", 2>], count = 1, stride = 0>], dist.stage = #dist.stage<index = 0, count = 2, slots = 2>}
 // CHECK-NOT: nn.variable @b
-// CHECK: func.func @forward(%arg0: tensor<3x2xf32> {dist.slot, nn.name = "x"}) -> (tensor<3x4xf32> {{.*}}dist.passed, dist.to = [#dist.peer<stage = 1, channel = 0>], nn.name = "passed:relu"}, tensor<i64> {{.*}}dist.passed, nn.name = "passed:"})
+// CHECK: func.func @forward(%arg0: tensor<3x2xf32> {dist.slot, nn.name = "x"}) attributes
+// CHECK: %[[NUMBER:.*]] = nn.read @ashlar.micro_batch
+// CHECK-NEXT: dist.keep %[[NUMBER]] "passed:" : tensor<i64>
 // CHECK: nn.matmul
-// CHECK: %[[H:.*]] = nn.relu
+// CHECK-NEXT: %[[H:.*]] = nn.relu
+// CHECK-NEXT: dist.send %[[H]] "passed:relu" to [#dist.peer<stage = 1, channel = 0>] {cause = [#dist.end<kind = op, name = "relu">, #dist.end<kind = op, name = "two">]} : tensor<3x4xf32>
 // CHECK: nn.write @ashlar.micro_batch
-// CHECK: return %[[H]], %{{.*}} : tensor<3x4xf32>, tensor<i64>
-// CHECK: func.func @backward(%arg0: tensor<3x2xf32> {{.*}}, %[[H:.*]]: tensor<3x4xf32> {{.*}}dist.passed, nn.name = "passed:relu"}, %[[DH:.*]]: tensor<3x4xf32> {dist.from = #dist.peer<stage = 1, channel = 0>{{.*}}, %{{.*}}: tensor<i64> {{.*}}dist.passed
+// CHECK-NEXT: return{{$}}
+// CHECK: func.func @backward(%arg0: tensor<3x2xf32> {{{[^%]*}}}) attributes
+// CHECK: %[[H:.*]] = dist.take "passed:relu" : tensor<3x4xf32>
+// CHECK-NEXT: %[[DH:.*]] = dist.receive "passed:two" from <stage = 1, channel = 0> {cause = [#dist.end<kind = op, name = "two">, #dist.end<kind = op, name = "relu">]} : tensor<3x4xf32>
+// CHECK-NEXT: %[[NUMBER:.*]] = dist.take "passed:" : tensor<i64>
+// CHECK-NEXT: nn.compare eq %[[NUMBER]],
 // CHECK: %[[MASK:.*]] = nn.compare gt %[[H]],
 // CHECK: nn.select %[[MASK]], %[[DH]],
 // CHECK: nn.write @a.gradient
-// CHECK: func.func @update() -> (tensor<f32> {{.*}}dist.to = [#dist.peer<stage = 1, channel = 1>]
+// CHECK: func.func @update() attributes
+// CHECK: dist.send {{.*}} to [#dist.peer<stage = 1, channel = 1>] {cause = [#dist.end<kind = op, op = "nn.reduce">, #dist.end<kind = op, op = "nn.max">]} : tensor<f32>
 // CHECK-NOT: nn.write
-// CHECK: func.func @update_2(%[[NORM:.*]]: tensor<f32> {dist.from = #dist.peer<stage = 1, channel = 1>
-// CHECK: nn.broadcast %[[NORM]] dims = [] : tensor<f32> -> tensor<2x4xf32>
+// CHECK: func.func @update_2() attributes
+// CHECK: %[[NORM:.*]] = dist.receive {{.*}} from <stage = 1, channel = 1>
+// CHECK-NEXT: nn.broadcast %[[NORM]] dims = [] : tensor<f32> -> tensor<2x4xf32>
 // CHECK: nn.write @a,
 // CHECK: nn.write @ashlar.micro_batch
 
 // CHECK: module @stage_1 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>, #dist.run<"backward", 0>], count = 3, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 2>, #dist.run<"update_1", 2>], count = 1, stride = 0>], dist.stage = #dist.stage<index = 1, count = 2, slots = 1>}
 // CHECK-NOT: nn.variable @a{{[ .]}}
-// CHECK: func.func @forward(%[[H:.*]]: tensor<3x4xf32> {dist.from = #dist.peer<stage = 0, channel = 0>{{.*}}nn.name = "passed:relu"}) -> (tensor<f32> {nn.name = "loss"}, tensor<i64>
-// CHECK: func.func @backward(%{{.*}}: tensor<3x4xf32> {dist.global_type = tensor<3x4xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:relu"}, {{.*}}) -> (tensor<3x4xf32> {{.*}}dist.to = [#dist.peer<stage = 0, channel = 0>]
-// CHECK: func.func @update_1(%{{.*}}: tensor<f32> {dist.from = #dist.peer<stage = 0, channel = 1>{{.*}}) -> (tensor<f32> {{.*}}dist.to = [#dist.peer<stage = 0, channel = 1>]
+// CHECK: func.func @forward() -> (tensor<f32> {nn.name = "loss"}) attributes
+// CHECK: nn.read @b
+// CHECK-NEXT: %[[H:.*]] = dist.receive "passed:relu" from <stage = 0, channel = 0>
+// CHECK-NEXT: nn.matmul %[[H]]
+// CHECK: func.func @backward() attributes
+// CHECK-NOT: dist.receive
+// CHECK: dist.take "passed:relu" : tensor<3x4xf32>
+// CHECK: dist.send {{.*}} "passed:two" to [#dist.peer<stage = 0, channel = 0>]
+// CHECK: func.func @update()
+// CHECK: dist.keep %{{.*}} "passed:#3" : tensor<f32>
+// CHECK: func.func @update_1() attributes
+// CHECK: dist.receive {{.*}} from <stage = 0, channel = 1>
+// CHECK-NEXT: dist.take "passed:#3"
+// CHECK-NEXT: %[[NORM:.*]] = nn.max
+// CHECK-NEXT: dist.send %[[NORM]] {{.*}} to [#dist.peer<stage = 0, channel = 1>]
 // CHECK-NOT: tensor<2x4xf32>
 // CHECK: nn.write @b,
 

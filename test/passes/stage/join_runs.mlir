@@ -78,11 +78,14 @@ module @middle attributes {dist.order = [#dist.repeat<runs = [#dist.run<"prepare
     nn.write @w, %all : tensor<8xf32>
     return
   }
-  func.func @forward(%x: tensor<8xf32> {nn.name = "x", dist.from = #dist.peer<stage = 0, channel = 0>}) attributes {nn.program = #nn.program<forward>} {
+  func.func @forward() attributes {nn.program = #nn.program<forward>} {
+    %x = dist.receive "x" from <stage = 0, channel = 0> : tensor<8xf32>
     return
   }
-  func.func @backward(%x: tensor<8xf32> {nn.name = "x"}) -> (tensor<8xf32> {nn.name = "dx", dist.to = [#dist.peer<stage = 0, channel = 0>]}) attributes {nn.program = #nn.program<backward>} {
-    return %x : tensor<8xf32>
+  func.func @backward() attributes {nn.program = #nn.program<backward>} {
+    %x = dist.take "x" : tensor<8xf32>
+    dist.send %x "dx" to [#dist.peer<stage = 0, channel = 0>] : tensor<8xf32>
+    return
   }
   func.func @update() attributes {nn.program = #nn.program<update>} {
     %w = nn.read @w : tensor<8xf32>
@@ -135,6 +138,34 @@ module @busy attributes {dist.order = [#dist.repeat<runs = [#dist.run<"train_ste
   func.func @update() attributes {nn.program = #nn.program<update>} {
     %w = nn.read @w : tensor<8xf32>
     %all = dist.all_reduce sum %w over ["dp"] : tensor<8xf32>
+    nn.write @w, %all : tensor<8xf32>
+    return
+  }
+}
+
+// -----
+
+// Without messages: the joined program takes what is in the slot once, and what it puts there itself it has.
+// CHECK: func.func @"weights+update"() attributes {nn.program = #nn.program<weights, updates = true>} {
+// CHECK: %[[X:.*]] = dist.take "x"
+// CHECK: dist.keep %[[X]] "y"
+// CHECK-NOT: dist.take
+// CHECK: %[[SUM:.*]] = nn.add %[[X]], %[[X]]
+// CHECK: dist.all_reduce sum %[[SUM]]
+// CHECK: return
+module @slots attributes {dist.order = [#dist.repeat<runs = [#dist.run<"weights", 0>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"update", 1>], count = 1, stride = 0>]} {
+  dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [10], bytes_per_us = [1000], beside = [0]>}
+  nn.variable @w : tensor<8xf32>
+  func.func @weights() attributes {nn.program = #nn.program<weights>} {
+    %x = dist.take "x" : tensor<8xf32>
+    dist.keep %x "y" : tensor<8xf32>
+    return
+  }
+  func.func @update() attributes {nn.program = #nn.program<update>} {
+    %x = dist.take "x" : tensor<8xf32>
+    %y = dist.take "y" : tensor<8xf32>
+    %sum = nn.add %x, %y : tensor<8xf32>
+    %all = dist.all_reduce sum %sum over ["dp"] : tensor<8xf32>
     nn.write @w, %all : tensor<8xf32>
     return
   }

@@ -5,10 +5,12 @@
 
 // CHECK: module @stage_0
 // CHECK-NOT: nn.variable @w
-// CHECK: func.func @eval_step_1({{.*}}dist.from = #dist.peer<stage = 1, channel = [[#CHANNEL:]]>
+// CHECK: func.func @eval_step_1(
+// CHECK: dist.receive {{.*}} from <stage = 1, channel = [[#CHANNEL:]]> {cause = [#dist.end<kind = op, op = "nn.read">, #dist.end<kind = op, name = "c2">]} : tensor<2x2xf32>
 // CHECK: module @stage_1
-// CHECK: func.func @eval_step_0() -> (tensor<2x2xf32> {{.*}}dist.to = [#dist.peer<stage = 0, channel = [[#CHANNEL]]>]
-// CHECK-NEXT: nn.read @w
+// CHECK: func.func @eval_step_0() attributes
+// CHECK-NEXT: %[[W:.*]] = nn.read @w
+// CHECK-NEXT: dist.send %[[W]] {{.*}} to [#dist.peer<stage = 0, channel = [[#CHANNEL]]>]
 // CHECK-NEXT: return
 
 module attributes {dist.stage_rules = [#dist.setting<match = "c0", values = {dist.stage = 0 : i64}>, #dist.setting<match = "c1", values = {dist.stage = 1 : i64}>,

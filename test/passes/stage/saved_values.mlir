@@ -5,12 +5,22 @@
 // which are there: they are passed on, and %q, which no walk of one or two instructions makes.
 
 // CHECK: module @stage_0
-// CHECK: func.func @forward({{.*}}nn.name = "passed:p"}, tensor<32xbf16> {dist.global_type = tensor<32xbf16>, dist.layout = #dist.layout<[{}]>, dist.passed, nn.name = "passed:view"}) attributes {nn.program = #nn.program<forward>} {
-// CHECK: func.func @backward(%arg0: tensor<4x2xbf16> {dist.slot, nn.name = "x"}, %[[VIEW:.*]]: tensor<32xbf16> {dist.global_type = tensor<32xbf16>, dist.layout = #dist.layout<[{}]>, dist.passed, nn.name = "passed:view"}, %arg2: tensor<4x8xf32> {dist.from =
-// CHECK: nn.cast %[[VIEW]] : tensor<32xbf16> -> tensor<32xf32>
+// CHECK: func.func @forward(
+// CHECK: dist.keep {{.*}} "passed:view" : tensor<32xbf16>
+// CHECK-NOT: dist.keep
+// CHECK: func.func @backward(%arg0: tensor<4x2xbf16> {dist.slot, nn.name = "x"}) attributes
+// CHECK-NEXT: %[[VIEW:.*]] = dist.take "passed:view" : tensor<32xbf16>
+// CHECK-NEXT: nn.cast %[[VIEW]] : tensor<32xbf16> -> tensor<32xf32>
+// CHECK-NOT: dist.take
 // CHECK: module @stage_1
-// CHECK: func.func @forward({{.*}}) -> (tensor<f32> {nn.name = "loss"}, tensor<4x8xf32> {dist.global_type = tensor<4x8xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:last"}) attributes {nn.program = #nn.program<forward>} {
-// CHECK: func.func @backward(%arg0: tensor<4x8xf32> {dist.global_type = tensor<4x8xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:last"}, %[[P:.*]]: tensor<4x8xf32> {dist.global_type = tensor<4x8xf32>, dist.layout = #dist.layout<[{}, {}]>, dist.passed, nn.name = "passed:p"}, %[[S:.*]]: tensor<4xf32> {dist.global_type = tensor<4xf32>, dist.layout = #dist.layout<[{}]>, dist.passed, nn.name = "passed:s"}) ->
+// CHECK: func.func @forward() -> (tensor<f32> {nn.name = "loss"}) attributes
+// CHECK: dist.keep {{.*}} "passed:last" : tensor<4x8xf32>
+// CHECK-NOT: dist.keep
+// CHECK: func.func @backward() attributes
+// CHECK: dist.take "passed:last" : tensor<4x8xf32>
+// CHECK: %[[P:.*]] = dist.take "passed:p" : tensor<4x8xf32>
+// CHECK: %[[S:.*]] = dist.take "passed:s" : tensor<4xf32>
+// CHECK-NOT: dist.take
 // CHECK: %[[MEANS:.*]] = nn.broadcast %[[S]]
 // CHECK: nn.sub %[[P]], %[[MEANS]]
 

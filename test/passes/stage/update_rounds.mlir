@@ -4,12 +4,12 @@
 // cheap to compute, but not again from a variable that has been written: it goes from one program to the next.
 
 // CHECK: module @stage_1
-// CHECK: func.func @update() -> (tensor<4x2xf32> {{.*}}dist.passed
+// CHECK: func.func @update() attributes
 // CHECK: %[[M:.*]] = nn.mul
-// CHECK: nn.write @b.moment, %[[M]]
-// CHECK: return %[[M]]
-// CHECK: func.func @update_1(
-// CHECK-SAME: tensor<4x2xf32>
+// CHECK-NEXT: dist.keep %[[M]] "[[NAME:passed:#1]]" : tensor<4x2xf32>
+// CHECK-NEXT: nn.write @b.moment, %[[M]]
+// CHECK: func.func @update_1() attributes
+// CHECK: dist.take "[[NAME]]" : tensor<4x2xf32>
 // CHECK-NOT: nn.read @b.moment
 // CHECK: nn.write @b,
 

@@ -27,6 +27,9 @@ public:
       for (const CollectiveFact &collective : program.collectives) {
         writeCollective(++number, program, collective);
       }
+      for (const TransferFact &transfer : program.sends) {
+        writeSend(++number, program, transfer);
+      }
     }
     writeVariables();
     return text;
@@ -267,6 +270,13 @@ private:
         detail("instead of", planText(*reason.runnerUp));
       }
     }
+  }
+
+  void writeSend(size_t number, const ProgramFact &program, const TransferFact &fact) {
+    std::string stages = llvm::join(llvm::map_range(fact.to, [](int64_t stage) { return std::to_string(stage); }), " and ");
+    text += formatv("\n{0}. stage {1}, {2}: send of {3} to stage {4}; {5}\n", number, *program.stage, program.name, bytesText(fact.bytes),
+                    stages, fact.type);
+    detail("cause", fact.cause);
   }
 
   void detail(llvm::StringRef subject, const llvm::Twine &fact) { text += formatv("     {0,-11} {1}\n", subject, fact.str()); }

@@ -204,6 +204,15 @@ void addModule(LayoutReport &report, ModuleOp module) {
     for (auto collective : function.front().getOps<dist::CollectiveOpInterface>()) {
       program.collectives.push_back(makeCollective(mesh.getMesh(), *planner, collective));
     }
+    for (auto send : function.front().getOps<dist::SendOp>()) {
+      TransferFact &fact = program.sends.emplace_back();
+      fact.type = typeText(send.getSlotValue().getType());
+      for (dist::PeerAttr peer : send.getPeers()) {
+        fact.to.push_back(peer.getStage());
+      }
+      fact.bytes = send.getBytes();
+      fact.cause = causeText(send);
+    }
     report.mains.push_back(std::move(program));
   }
   for (auto variable : module.getOps<nn::VariableOp>()) {

@@ -60,6 +60,14 @@ struct CollectiveFact {
   std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it
 };
 
+// What a program sends to another stage.
+struct TransferFact {
+  std::string type; // local
+  std::vector<int64_t> to;
+  int64_t bytes = 0; // of the message of a device
+  std::string cause; // "fc1, for fc2"
+};
+
 // A function of the module. Collectives are listed for main programs only; for others the counts are enough.
 struct ProgramFact {
   std::string name;
@@ -74,6 +82,7 @@ struct ProgramFact {
   int64_t transposedBytes = 0;
   std::optional<int64_t> predictedPs; // of a run as it is lowered; nothing: it was not
   std::vector<CollectiveFact> collectives;
+  std::vector<TransferFact> sends; // of main programs
 };
 
 // A variable: a parameter, or the optimizer's state.

@@ -81,6 +81,15 @@ void writeCollective(OStream &out, const ProgramFact &program, const CollectiveF
   });
 }
 
+void writeSend(OStream &out, const ProgramFact &program, const TransferFact &fact) {
+  writeStage(out, program.stage);
+  out.attribute("program", jsonText(program.name));
+  out.attributeArray("to", [&] { llvm::for_each(fact.to, [&](int64_t stage) { out.value(stage); }); });
+  out.attribute("type", fact.type);
+  out.attribute("bytes", fact.bytes);
+  out.attribute("cause", jsonText(fact.cause));
+}
+
 void writeTotals(OStream &out, const ProgramFact &program) {
   out.attribute("name", jsonText(program.name));
   out.attribute("role", program.role);
@@ -171,6 +180,26 @@ void writeSearchParts(OStream &out, const SearchFact &search) {
   });
 }
 
+void writeCommunication(OStream &out, const LayoutReport &report) {
+  out.attributeArray("collectives", [&] {
+    for (const ProgramFact &program : report.mains) {
+      for (const CollectiveFact &fact : program.collectives) {
+        out.object([&] { writeCollective(out, program, fact); });
+      }
+    }
+  });
+  if (report.stageOps.empty()) {
+    return;
+  }
+  out.attributeArray("sends", [&] {
+    for (const ProgramFact &program : report.mains) {
+      for (const TransferFact &fact : program.sends) {
+        out.object([&] { writeSend(out, program, fact); });
+      }
+    }
+  });
+}
+
 void writeReport(OStream &out, const LayoutReport &report) {
   out.attribute("model", jsonText(report.model));
   out.attributeArray("mesh", [&] {
@@ -227,13 +256,7 @@ void writeReport(OStream &out, const LayoutReport &report) {
       out.object([&] { writeTotals(out, program); });
     }
   });
-  out.attributeArray("collectives", [&] {
-    for (const ProgramFact &program : report.mains) {
-      for (const CollectiveFact &fact : program.collectives) {
-        out.object([&] { writeCollective(out, program, fact); });
-      }
-    }
-  });
+  writeCommunication(out, report);
   out.attributeArray("variables", [&] {
     for (const VariableFact &variable : report.variables) {
       out.object([&] { writeVariable(out, variable); });

@@ -96,6 +96,14 @@ std::string causeText(exec::CollectiveOp op) {
   return llvm::join(causeTexts(op), ", ");
 }
 
+std::string causeText(dist::TransferOpInterface op) {
+  std::vector<std::string> texts = causeTexts(op.getCauseAttr(), op, op->getParentOfType<func::FuncOp>().getName());
+  if (texts.size() < 2) {
+    return llvm::join(texts, "");
+  }
+  return texts.front() + ", for " + llvm::join(llvm::drop_begin(texts), ", ");
+}
+
 std::string originText(ArrayAttr origins) {
   if (!origins) {
     return "";

@@ -21,6 +21,9 @@ std::string endText(dist::EndAttr end);
 std::string causeText(dist::CollectiveOpInterface op);
 std::string causeText(exec::CollectiveOp op);
 
+// Returns the cause of a message: what makes the value, and what takes it: "fc1, for fc2".
+std::string causeText(dist::TransferOpInterface op);
+
 // The same, one text each.
 std::vector<std::string> causeTexts(dist::CollectiveOpInterface op);
 std::vector<std::string> causeTexts(exec::CollectiveOp op);

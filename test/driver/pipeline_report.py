@@ -48,6 +48,9 @@ def check_report(report, num_stages, micro_batches):
         for one, other in zip(sent, received):  # nothing comes before it went
             assert one["micro_batch"] == other["micro_batch"]
             assert one["end_ns"] + crossing["time_ns"] <= other["begin_ns"] + 1e-3, (crossing, one, other)
+    sends = [(each["stage"], to, each["program"], each["bytes"]) for each in report["sends"] for to in each["to"]]
+    assert sorted(sends) == sorted((each["from"], each["to"], each["sender"], each["bytes"]) for each in pipeline["crossings"])
+    assert all(", for " in each["cause"] and each["type"] for each in report["sends"]), report["sends"]
     assert all(0 <= variable["stage"] < num_stages for variable in report["variables"])
     assert all(0 <= each["stage"] < num_stages and each["program"] for each in report["collectives"])
     return stages

@@ -51,6 +51,7 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-assign-stages", "test/fuzz/pipeline_test.cpp"},
     {"ashlar-shard-messages", "test/fuzz/random_pipeline.cpp"}, // compared by the oracle, on random meshes
     {"ashlar-cut-stages", "test/fuzz/pipeline_test.cpp"},
+    {"ashlar-verify-stages", "test/passes/stage/verify_stages.mlir"}, // changes no program
     {"ashlar-lift-hybrid", "test/unit/layout/hybrid_test.cpp"},
     // It needs a file: what a saved strategy leads to is compared with what the rules led to.
     {"ashlar-apply-strategy", "test/driver/strategy.test"},

@@ -23,7 +23,8 @@ using RankTensors = std::vector<Tensor>;
 // Sees every op that a rank computes on its own, after it did; it may change the result.
 using Observer = std::function<void(mlir::Operation *op, llvm::ArrayRef<Tensor> operands, Tensor &result)>;
 
-// Gives what the slot of a micro-batch holds, to an op that takes it, and sees what an op puts there (dist::SlotOpInterface).
+// Reads the values of ops that take them from the slot of a micro-batch, and writes the values of ops that put them there
+// (SlotOpInterface).
 struct SlotAccess {
   std::function<mlir::FailureOr<RankTensors>(mlir::Operation *op)> take;
   std::function<void(mlir::Operation *op, const RankTensors &value)> put;

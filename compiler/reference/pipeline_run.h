@@ -73,7 +73,7 @@ private:
   bool canRun(const Stage &stage) const;
   mlir::LogicalResult runNext(Stage &stage, Inputs inputs, std::vector<Outputs> &outputs);
 
-  // What a run takes from its slot, and what it puts there and sends.
+  // Reads a value of a run from its slot or a message, and writes one to its slot and to messages.
   mlir::FailureOr<RankTensors> take(Stage &stage, const Run &run, dist::SlotOpInterface op);
   void put(Stage &stage, const Run &run, dist::SlotOpInterface op, const RankTensors &value);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Attention and its gradients against plain loops in f64, for every kernel that this processor can run.
+// Longer than 500 lines: one reference, with a bound on the error of each number, which all cases share.
 
 #include "runtime/abi/memory_sizes.h"
 #include "runtime/base/half.h"

@@ -71,6 +71,7 @@ void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
 void addAttentionPass(OpPassManager &passes, const job::Job &job, exec::Target target) {
   train::RecognizeAttentionPassOptions options;
   options.target = target;
+  options.trains = job.has_loss();
   options.onlyCalls = !exec::traitsOf(target).attention.expandsWell;
   for (const job::Rule &rule : job.rules()) {
     options.rules.push_back(rule.match());

@@ -91,10 +91,14 @@ public:
     Value weights = last.getLhs();
     while (Operation *op = enter(found, weights)) {
       if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
-        const bool isOne = matchScores(found, softmax.getInput()) && hasTypes(found) && drawsWeights(found, softmax.getType());
+        const bool isOne = matchScores(found, softmax.getInput()) && hasTypes(found) && drawsWeights(found, softmax.getType()) &&
+                           (!found.zeroedRows || shapeOf(found.zeroedRows) == softmax.getType().getShape());
         return isOne ? std::optional(found) : std::nullopt;
       }
-      weights = isa<nn::ReshapeOp>(op) ? headsBefore(found, op) : isa<nn::MulOp>(op) ? keptBefore(found, op) : convertedFrom(op);
+      weights = isa<nn::ReshapeOp>(op)  ? headsBefore(found, op)
+                : isa<nn::MulOp>(op)    ? keptBefore(found, op)
+                : isa<nn::SelectOp>(op) ? rowsBefore(found, cast<nn::SelectOp>(op))
+                                        : convertedFrom(op);
       if (!weights) {
         break;
       }
@@ -153,6 +157,17 @@ private:
       }
     }
     return {};
+  }
+
+  // The weights of which some rows are 0 instead, as ONNX's Attention has them where a row sees no key.
+  static Value rowsBefore(Attention &found, nn::SelectOp select) {
+    auto rows = select.getCondition().getDefiningOp<nn::BroadcastOp>();
+    const bool isOfRows = rows && !llvm::is_contained(rows.getDims(), rows.getType().getRank() - 1);
+    if (found.zeroedRows || !isOfRows || splatOfValue(select.getOnTrue()) != 0.0) {
+      return {};
+    }
+    found.zeroedRows = rows;
+    return select.getOnFalse();
   }
 
   // The scores of the groups, as the first product makes them.

@@ -37,6 +37,7 @@ struct Attention {
   double softcap = 0; // 0: none
   llvm::SmallVector<AttentionMask> masks;
   std::optional<AttentionDropout> dropout;
+  nn::BroadcastOp zeroedRows; // bools, true for rows whose weights are 0: they are repeated for all keys; null: none
   llvm::SmallVector<mlir::Operation *> inner;
   // Of heads that share keys: the shape of the weights by heads, (batch..., heads, rows, keys), and the one that products have, in which
   // the heads of a group are rows.
@@ -48,7 +49,7 @@ struct Attention {
 bool swapsLastDims(nn::TransposeOp op);
 
 // Returns the attention whose last product this is: of weights that a softmax makes of a product, scaled and masked, by ops that nothing
-// else reads; a dropout may leave some of them out. Nothing where it is none, or a mask is one of the values that are trained.
+// else reads; a dropout may leave some of them out, and rows of them may be 0. Nothing where it is none, or a mask is one of the values that are trained.
 std::optional<Attention> matchAttention(nn::MatMulOp last, const llvm::DenseSet<mlir::Value> &trained);
 
 } // namespace ashlar::train

@@ -55,6 +55,7 @@ def RecognizeAttentionPass : Pass<"ashlar-recognize-attention", "::mlir::ModuleO
   let options = [
     ListOption<"rules", "rules", "std::string", "the globs of rules about tensors, ops and modules">,
     ListOption<"countedRules", "counted-rules", "std::string", "the globs of rules that count slices of the operands of ops">,
+    Option<"trains", "trains", "bool", "true", "leave an attention whose mask depends on a trainable variable, since it needs a gradient">,
     Option<"onlyCalls", "only-calls", "bool", "false", "leave an attention that the library of the target does not take">,
     TargetOption<"the target of only-calls">,
   ];

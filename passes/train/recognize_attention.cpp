@@ -96,6 +96,10 @@ public:
     auto attention = nn::AttentionOp::create(b, type, query, key, value, logSum, form->mask, scale, isCausal, diagonal, form->window,
                                              softcap, positions, draw, dropout);
     Value result = attention;
+    if (nn::BroadcastOp rows = found.zeroedRows) {
+      Value isZeroed = nn::BroadcastOp::create(b, type.clone(b.getI1Type()), rows.getInput(), rows.getDims());
+      result = nn::SelectOp::create(b, type, isZeroed, nn::ConstantOp::create(b, nn::splat(type, 0)), result);
+    }
     if (found.isJoined) {
       result = nn::ReshapeOp::create(b, last.getType(), result);
     }
@@ -285,7 +289,7 @@ struct RecognizeAttentionPass : public impl::RecognizeAttentionPassBase<Recogniz
     std::vector<Attention> attentions;
     for (nn::ProgramRole role : {nn::ProgramRole::Run, nn::ProgramRole::LargerRun}) {
       if (func::FuncOp function = nn::findProgram(getOperation(), role)) {
-        const DenseSet<Value> trained = findTrained(function);
+        const DenseSet<Value> trained = trains ? findTrained(function) : DenseSet<Value>();
         function.walk([&](nn::MatMulOp op) {
           if (std::optional<Attention> found = matchAttention(op, trained)) {
             attentions.push_back(*found);

@@ -2,6 +2,7 @@
 // RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=rules=layer*.scores,other" | FileCheck %s --check-prefix=NAMED
 // RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=counted-rules=layer*.mix" | FileCheck %s --check-prefix=COUNTED
 // RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=only-calls target=cuda" | FileCheck %s --check-prefix=CALLS
+// RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=trains=false" | FileCheck %s --check-prefix=RUNS
 
 // A scale, and nothing else. The result keeps name and path of the last product; a rule on the scores keeps them, and so does one that counts
 // slices of the operands of the last product.
@@ -100,10 +101,13 @@ func.func @forward(%q: tensor<2x3x4x8xf32>, %k: tensor<2x3x4x8xf32>, %v: tensor<
 
 // -----
 
-// The mask is trained: its gradient is needed.
+// The mask is trained: its gradient is needed, but where nothing is trained.
 
 // CHECK-LABEL: @trained_mask
 // CHECK: nn.softmax
+// RUNS-LABEL: @trained_mask
+// RUNS: %[[BIAS:.*]] = nn.read @bias
+// RUNS: nn.attention %arg0, %arg1, %arg2, %{{.*}} mask = %[[BIAS]]
 
 module @trained_mask {
 nn.variable @bias trainable : tensor<4x4xf32>

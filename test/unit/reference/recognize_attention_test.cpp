@@ -77,6 +77,13 @@ std::vector<MaskForm> maskForms() {
        rows(kInf) + kRepeat + "%t1 = nn.add %s, %mb : " + kScores + "\n%fb = nn.broadcast %f dims = [1, 3] : tensor<3x5xf64> -> " +
            kScores + "\n%t = nn.add %t1, %fb : " + kScores + "\n",
        true, true},
+      {"causal and a bias by distance, other for each head", // 2^-1, 2^-2 and 2^-3 a key
+       rows(kInf) + kRepeat + "%t1 = nn.add %s, %mb : " + kScores +
+           "\n%i = nn.index [0, -1, 1] : tensor<3x4x5xi64>\n%if = nn.cast %i : tensor<3x4x5xi64> -> tensor<3x4x5xf64>\n" +
+           "%slope = nn.constant dense<[0.5, 0.25, 0.125]> : tensor<3xf64>\n%sb = nn.broadcast %slope dims = [0] : tensor<3xf64> -> " +
+           "tensor<3x4x5xf64>\n%bias = nn.mul %sb, %if : tensor<3x4x5xf64>\n%bb = nn.broadcast %bias dims = [1, 2, 3] : " +
+           "tensor<3x4x5xf64> -> " + kScores + "\n%t = nn.add %t1, %bb : " + kScores + "\n",
+       true, true},
       {"a window of two keys", // rows see keys 0..1, 1..2, 2..3 and 3..4
        "%m = nn.constant dense<[[0.0, 0.0, " + kInf + ", " + kInf + ", " + kInf + "], [" + kInf + ", 0.0, 0.0, " + kInf + ", " + kInf +
            "], [" + kInf + ", " + kInf + ", 0.0, 0.0, " + kInf + "], [" + kInf + ", " + kInf + ", " + kInf +
@@ -229,6 +236,42 @@ TEST_CASE("recognize attention: a dropout of the weights draws the same numbers"
     std::vector<Tensor> inputs;
     for (RankedTensorType type : reference::globalArgumentTypes(before->lookupSymbol<func::FuncOp>("forward"))) {
       inputs.push_back(reference::randomTensor(type, random, /*intLimit=*/1000));
+    }
+    CHECK(reference::maxDifference(run(*before, "forward", inputs).front(), run(*after, "forward", inputs).front()) < 1e-13);
+  }
+}
+
+// Rows of weights that are 0 instead: the result has zeros there, behind the op. What are no rows, or no zeros, is no such form.
+TEST_CASE("recognize attention: rows of zeros", "[reference][attention]") {
+  struct RowForm {
+    std::string name, rows, number;
+    bool isRecognized;
+  };
+  const RowForm forms[] = {
+      {"samples", "nn.broadcast %samples dims = [0] : tensor<2xi1>", "0.0", true},
+      {"rows", "nn.broadcast %rows dims = [1, 2] : tensor<3x4xi1>", "0.0", true},
+      {"keys", "nn.broadcast %keys dims = [3] : tensor<5xi1>", "0.0", false},
+      {"another number", "nn.broadcast %samples dims = [0] : tensor<2xi1>", "1.0", false},
+  };
+  std::mt19937_64 random(testSeed());
+  for (const RowForm &form : forms) {
+    const std::string bools = "tensor<2x3x4x5xi1>";
+    std::string text =
+        "func.func @forward(%q: tensor<2x3x4x6xf64>, %k: tensor<2x3x5x6xf64>, %v: tensor<2x3x5x2xf64>, %samples: tensor<2xi1>, "
+        "%rows: tensor<3x4xi1>, %keys: tensor<5xi1>) -> tensor<2x3x4x2xf64> attributes {nn.program = #nn.program<run>} {\n"
+        "%s = nn.matmul %q, %k transpose_b : tensor<2x3x4x6xf64>, tensor<2x3x5x6xf64> -> " +
+        kScores + "\n%w = nn.softmax %s : " + kScores + "\n%zero = nn.constant dense<" + form.number + "> : " + kScores +
+        "\n%hidden = " + form.rows + " -> " + bools + "\n%seen = nn.select %hidden, %zero, %w : " + bools + ", " + kScores +
+        "\n%y = nn.matmul %seen, %v : " + kScores + ", tensor<2x3x5x2xf64> -> tensor<2x3x4x2xf64>\nreturn %y : tensor<2x3x4x2xf64>\n}";
+    INFO(form.name << "\n" << text);
+    OwningOpRef<ModuleOp> before = parse(text), after = before->clone();
+    recognize(*after);
+    int64_t count = 0;
+    after->walk([&](nn::AttentionOp) { ++count; });
+    CHECK(count == (form.isRecognized ? 1 : 0));
+    std::vector<Tensor> inputs;
+    for (RankedTensorType type : reference::globalArgumentTypes(before->lookupSymbol<func::FuncOp>("forward"))) {
+      inputs.push_back(reference::randomTensor(type, random, /*intLimit=*/1));
     }
     CHECK(reference::maxDifference(run(*before, "forward", inputs).front(), run(*after, "forward", inputs).front()) < 1e-13);
   }

@@ -12,8 +12,8 @@
 
 namespace ashlar::target {
 
-// Optimises `module` for speed on `machine`.
-void optimise(llvm::Module &module, llvm::TargetMachine &machine);
+// Optimises `module` for speed on `machine`; with `fetchesRows`, loops over rows prefetch (fetch_rows.h).
+void optimise(llvm::Module &module, llvm::TargetMachine &machine, bool fetchesRows);
 
 // Writes the code of `module` for `machine`: an object or assembler text.
 llvm::Error generateCode(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType kind, llvm::raw_pwrite_stream &out);

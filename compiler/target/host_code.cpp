@@ -83,7 +83,7 @@ llvm::Error emitObject(llvm::Module &module, llvm::StringRef path, HostCpu cpu) 
     return host.takeError();
   }
   setFunctionAttributes(module, *host);
-  optimise(module, *host->machine);
+  optimise(module, *host->machine, /*fetchesRows=*/true);
   return file::tryWriteOutput(
       path, [&](llvm::raw_pwrite_stream &out) { return generateCode(module, *host->machine, llvm::CodeGenFileType::ObjectFile, out); });
 }

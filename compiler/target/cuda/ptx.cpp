@@ -108,7 +108,7 @@ llvm::Expected<std::string> generatePtx(const llvm::Module &module, const Chip &
       function.addFnAttr("target-features", kPtxFeature);
     }
   }
-  target::optimise(*copy, *machine);
+  target::optimise(*copy, *machine, /*fetchesRows=*/false);
   llvm::SmallVector<char> text;
   llvm::raw_svector_ostream out(text);
   if (llvm::Error error = target::generateCode(*copy, *machine, llvm::CodeGenFileType::AssemblyFile, out)) {

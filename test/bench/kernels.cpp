@@ -148,33 +148,49 @@ char *allocate(int64_t bytes) {
   return memory;
 }
 
+// Runs all kernels of a function, one after the other; its own operands and results count, as one reading or writing each.
 void runKernel(benchmark::State &state, const Kernel &kernel) {
   OwningOpRef<ModuleOp> module = test::parse(kernel.text);
   test::fuse(*module);
   std::mt19937_64 random(1);
   test::CompiledKernels kernels(*module, random, /*inPlace=*/false);
-  std::vector<exec::FusionOp> fusions;
-  module->walk([&](exec::FusionOp fusion) { fusions.push_back(fusion); });
-  // The kernel proper is the last fusion; one before it only converts labels.
-  exec::FusionOp fusion = fusions.back();
-  std::vector<void *> buffers;
-  int64_t bytes = 0;
-  auto add = [&](Value value) {
-    int64_t size = byteSize(cast<ShapedType>(value.getType()));
-    buffers.push_back(allocate(size));
-    bytes += size;
+  auto function = *module->getOps<func::FuncOp>().begin();
+  std::vector<char *> allocated;
+  llvm::DenseMap<Value, char *> buffers;
+  auto bufferOf = [&](Value value) {
+    char *&buffer = buffers[value];
+    if (!buffer) {
+      buffer = allocated.emplace_back(allocate(byteSize(cast<ShapedType>(value.getType()))));
+    }
+    return buffer;
   };
-  llvm::for_each(fusion.getInputs(), add);
-  llvm::for_each(fusion.getOutputs(), add);
-  test::CompiledKernels::Loaded loaded = kernels.load(fusion);
+  struct Call {
+    test::CompiledKernels::Loaded loaded;
+    std::vector<void *> buffers;
+  };
+  std::vector<Call> calls;
+  for (Operation &op : function.getBody().front()) {
+    if (auto reshape = dyn_cast<nn::ReshapeOp>(op)) {
+      buffers[reshape] = bufferOf(reshape.getInput());
+    }
+    if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+      calls.push_back({kernels.load(fusion), {}});
+      llvm::for_each(fusion.getInputs(), [&](Value value) { calls.back().buffers.push_back(bufferOf(value)); });
+      llvm::for_each(fusion.getOutputs(), [&](Value value) { calls.back().buffers.push_back(bufferOf(value)); });
+    }
+  }
+  int64_t bytes = 0;
+  auto count = [&](Value value) { bytes += byteSize(cast<ShapedType>(value.getType())); };
+  llvm::for_each(function.getArguments(), count);
+  llvm::for_each(function.getBody().front().getTerminator()->getOperands(), count);
   for (auto _ : state) {
-    loaded.run(buffers.data(), 0, loaded.extent);
+    for (Call &call : calls) {
+      call.loaded.run(call.buffers.data(), 0, call.loaded.extent);
+    }
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * bytes);
-  for (void *buffer : buffers) {
-    std::free(buffer);
-  }
+  llvm::for_each(allocated, std::free);
 }
 
 void runMemcpy(benchmark::State &state) {

@@ -31,7 +31,7 @@ struct Access {
 
 // Returns the constant step of an expression along a loop, and what it begins with.
 std::optional<std::pair<int64_t, const llvm::SCEV *>> stepOf(const llvm::SCEV *expression, const llvm::Loop *loop,
-                                                           llvm::ScalarEvolution &evolution) {
+                                                             llvm::ScalarEvolution &evolution) {
   const auto *sum = llvm::dyn_cast<llvm::SCEVAddRecExpr>(expression);
   if (!sum || sum->getLoop() != loop || !sum->isAffine()) {
     return std::nullopt;
@@ -87,14 +87,15 @@ bool fetchRows(llvm::Loop &rows, llvm::LoopInfo &info, llvm::ScalarEvolution &ev
   llvm::SmallPtrSet<llvm::Loop *, 4> loops;
   for (const Access &access : accesses) {
     loops.insert(access.along);
-    if (access.along != &rows && access.instruction->mayReadFromMemory() && (!longest || instructionsOf(*access.along) > instructionsOf(*longest))) {
+    if (access.along != &rows && access.instruction->mayReadFromMemory() &&
+        (!longest || instructionsOf(*access.along) > instructionsOf(*longest))) {
       longest = access.along;
     }
   }
   if (!longest || loops.size() < 2) {
     return false;
   }
-  const Access *first = nullptr; // read of the longest loop
+  const Access *first = nullptr;                         // read of the longest loop
   llvm::MapVector<llvm::Value *, llvm::Value *> written; // tensors, and how far they are from the first one read
   for (const Access &access : accesses) {
     if (access.along == longest && access.instruction->mayReadFromMemory()) {

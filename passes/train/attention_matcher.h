@@ -49,7 +49,8 @@ struct Attention {
 bool swapsLastDims(nn::TransposeOp op);
 
 // Returns the attention whose last product this is: of weights that a softmax makes of a product, scaled and masked, by ops that nothing
-// else reads; a dropout may leave some of them out, and rows of them may be 0. Nothing where it is none, or a mask is one of the values that are trained.
+// else reads; a dropout may leave some of them out, and rows of them may be 0. Nothing where it is none, or a mask is one of the values
+// that are trained.
 std::optional<Attention> matchAttention(nn::MatMulOp last, const llvm::DenseSet<mlir::Value> &trained);
 
 } // namespace ashlar::train

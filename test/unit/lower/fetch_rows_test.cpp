@@ -19,18 +19,18 @@ namespace {
 
 // A loop along a row of @f, over vectors of 16 floats at %x plus the offset of the row, or of places in it that %i counts.
 std::string loopAlong(const std::string &name, const std::string &next, int64_t vectors, bool stores, bool isLong) {
-  std::string body = "  %" + name + ".at = add i64 %row.begin, %" + name + ".i\n  %" + name + ".x = getelementptr float, ptr %x, i64 %" + name +
-                     ".at\n  %" + name + ".v = load <16 x float>, ptr %" + name + ".x\n";
+  std::string body = "  %" + name + ".at = add i64 %row.begin, %" + name + ".i\n  %" + name + ".x = getelementptr float, ptr %x, i64 %" +
+                     name + ".at\n  %" + name + ".v = load <16 x float>, ptr %" + name + ".x\n";
   for (int i = 0; isLong && i < 8; ++i) {
     body += "  %" + name + ".l" + std::to_string(i) + " = fmul <16 x float> %" + name + ".v, %" + name + ".v\n";
   }
-  body += stores ? "  %" + name + ".y = getelementptr float, ptr %y, i64 %" + name + ".at\n  store <16 x float> %" + name + ".v, ptr %" + name +
-                       ".y\n"
+  body += stores ? "  %" + name + ".y = getelementptr float, ptr %y, i64 %" + name + ".at\n  store <16 x float> %" + name + ".v, ptr %" +
+                       name + ".y\n"
                  : "";
   const std::string counted = std::to_string(16 * vectors);
   return name + ":\n  %" + name + ".i = phi i64 [0, %" + name + ".begin], [%" + name + ".next, %" + name + "]\n" + body + "  %" + name +
-         ".next = add nuw nsw i64 %" + name + ".i, 16\n  %" + name + ".done = icmp eq i64 %" + name + ".next, " + counted + "\n  br i1 %" + name +
-         ".done, label %" + next + ", label %" + name + "\n";
+         ".next = add nuw nsw i64 %" + name + ".i, 16\n  %" + name + ".done = icmp eq i64 %" + name + ".next, " + counted + "\n  br i1 %" +
+         name + ".done, label %" + next + ", label %" + name + "\n";
 }
 
 // A kernel over rows of `vectors` vectors: a short pass, a long one if `isTwice`, and one that stores.

@@ -92,31 +92,26 @@ bool fetchRows(llvm::Loop &rows, llvm::LoopInfo &info, llvm::ScalarEvolution &ev
       longest = access.along;
     }
   }
-  if (!longest || loops.size() < 2) {
+  llvm::BasicBlock *before = longest ? longest->getLoopPreheader() : nullptr;
+  if (!before || loops.size() < 2) {
     return false;
   }
-  const Access *first = nullptr;                         // read of the longest loop
-  llvm::MapVector<llvm::Value *, llvm::Value *> written; // tensors, and how far they are from the first one read
+  auto isRead = [&](const Access &access) { return access.along == longest && access.instruction->mayReadFromMemory(); };
+  const Access &first = *llvm::find_if(accesses, isRead);
+  llvm::IRBuilder<> outside(before->getTerminator());
+  llvm::MapVector<llvm::Value *, llvm::Value *> written; // tensors, and how far they are from the one that is read first
   for (const Access &access : accesses) {
-    if (access.along == longest && access.instruction->mayReadFromMemory()) {
-      llvm::IRBuilder<> builder(access.instruction->getNextNode());
-      prefetch(builder, access.pointer, builder.getInt64(access.row), /*isWritten=*/false);
-      first = first ? first : &access;
-    }
-  }
-  llvm::IRBuilder<> outside(longest->getLoopPreheader() ? longest->getLoopPreheader()->getTerminator() : nullptr);
-  for (const Access &access : accesses) {
-    const bool isOther = access.instruction->mayWriteToMemory() && access.along != longest && access.row == first->row &&
-                         access.base != first->base && longest->getLoopPreheader();
-    if (isOther && !written.contains(access.base)) {
+    const bool isOther = access.instruction->mayWriteToMemory() && access.along != longest && access.row == first.row;
+    if (isOther && access.base != first.base && !written.contains(access.base)) {
       llvm::Type *i64 = outside.getInt64Ty();
-      written[access.base] = outside.CreateSub(outside.CreatePtrToInt(access.base, i64), outside.CreatePtrToInt(first->base, i64));
+      written[access.base] = outside.CreateSub(outside.CreatePtrToInt(access.base, i64), outside.CreatePtrToInt(first.base, i64));
     }
   }
-  for (const Access &access : accesses) {
-    if (access.along == longest && access.instruction->mayReadFromMemory() && access.base == first->base) {
-      llvm::IRBuilder<> builder(access.instruction->getNextNode());
-      for (auto [base, distance] : written) {
+  for (const Access &access : llvm::make_filter_range(accesses, isRead)) {
+    llvm::IRBuilder<> builder(access.instruction->getNextNode());
+    prefetch(builder, access.pointer, builder.getInt64(access.row), /*isWritten=*/false);
+    for (auto [base, distance] : written) {
+      if (access.base == first.base) {
         prefetch(builder, access.pointer, distance, /*isWritten=*/true);
       }
     }

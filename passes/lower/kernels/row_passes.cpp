@@ -11,6 +11,24 @@ using namespace mlir;
 
 namespace ashlar::lower {
 
+std::optional<RowElement> elementOf(nn::ReduceOp reduce) {
+  auto select = reduce.getInput().getDefiningOp<nn::SelectOp>();
+  auto isPlace = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nn::CompareOp();
+  auto index = isPlace ? isPlace.getLhs().getDefiningOp<nn::IndexOp>() : nn::IndexOp();
+  auto place = isPlace ? isPlace.getRhs().getDefiningOp<nn::BroadcastOp>() : nn::BroadcastOp();
+  const int64_t last = typeOf(reduce.getInput()).getRank() - 1;
+  if (!index || !place || isPlace.getPredicate() != nn::Predicate::Eq || reduce.getKind() != Reduction::Sum ||
+      reduce.getDims() != ArrayRef<int64_t>{last} || llvm::is_contained(place.getDims(), last)) {
+    return std::nullopt;
+  }
+  ArrayRef<int64_t> strides = index.getStrides();
+  auto zero = select.getOnFalse().getDefiningOp<nn::ConstantOp>();
+  auto numbers = zero ? dyn_cast<DenseFPElementsAttr>(zero.getValue()) : DenseFPElementsAttr();
+  const bool isOther = strides.back() != 1 || llvm::any_of(strides.drop_back(), [](int64_t stride) { return stride != 0; }) || !numbers ||
+                       !numbers.isSplat() || !numbers.getSplatValue<APFloat>().isPosZero();
+  return isOther ? std::nullopt : std::optional(RowElement{select.getOnTrue(), isPlace.getRhs()});
+}
+
 RowPasses::RowPasses(Block &body, ArrayRef<int64_t> domain) : body(body), domain(domain) {
   for (Operation &op : body.without_terminator()) {
     int64_t level = isa<nn::ReduceOp>(op) ? 1 : 0;

@@ -9,6 +9,14 @@
 
 namespace ashlar::lower {
 
+// A sum along a row of which one element counts, as the score of a label: of nn.select where nn.index is `place`, and 0 elsewhere.
+struct RowElement {
+  mlir::Value element, place; // full values; the place is the same for the row
+};
+
+// Returns that element; nothing where a reduction combines others, too.
+std::optional<RowElement> elementOf(nn::ReduceOp reduce);
+
 // The level of a value is the number of reductions that must be done before it can be computed; a reduction of level n runs in pass n over
 // the row, 1 <= n <= lastLevel(), and full results are stored in the pass after. Softmax: max in pass 1, sum of exp in pass 2, quotient
 // in 3.

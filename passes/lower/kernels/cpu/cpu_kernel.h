@@ -47,6 +47,8 @@ private:
   void emitRows();
   llvm::DenseMap<int64_t, llvm::SmallVector<mlir::Value>> allocateScratch(const RowPasses &passes, int64_t rowElements);
   void emitRow(llvm::ArrayRef<LoopDim> inner, const RowPasses &passes, llvm::DenseMap<int64_t, llvm::SmallVector<mlir::Value>> &filledBy);
+  std::optional<RowElement> readElement(nn::ReduceOp reduce, llvm::ArrayRef<LoopDim> inner);
+  void emitElement(nn::ReduceOp reduce, const RowElement &found);
   void emitRowValues();
   void setScratchIndex(llvm::ArrayRef<LoopDim> inner);
 

@@ -169,14 +169,28 @@ void CpuKernel::emitRows() {
 
 void CpuKernel::emitRow(ArrayRef<LoopDim> inner, const RowPasses &passes, DenseMap<int64_t, SmallVector<Value>> &filledBy) {
   for (int64_t level = 1; level <= passes.lastLevel(); ++level) {
-    SmallVector<nn::ReduceOp> reductions = passes.reductionsOf(level);
+    SmallVector<nn::ReduceOp> reductions;
+    SmallVector<std::pair<nn::ReduceOp, RowElement>> elements;
+    for (nn::ReduceOp reduce : passes.reductionsOf(level)) {
+      if (std::optional<RowElement> found = readElement(reduce, inner)) {
+        elements.push_back({reduce, *found});
+      } else {
+        reductions.push_back(reduce);
+      }
+    }
     SmallVector<Value> neutral = llvm::map_to_vector(reductions, [&](nn::ReduceOp reduce) { return neutralOf(reduce); });
-    SmallVector<Value> results = reduceNest(inner, neutral, [&](ArrayRef<Value> carried) {
-      setScratchIndex(inner);
-      return addElements(reductions, carried);
-    });
+    SmallVector<Value> results;
+    if (!reductions.empty()) {
+      results = reduceNest(inner, neutral, [&](ArrayRef<Value> carried) {
+        setScratchIndex(inner);
+        return addElements(reductions, carried);
+      });
+    }
     for (auto [reduce, result] : llvm::zip_equal(reductions, results)) {
       scalars.bindScalar(reduce, result);
+    }
+    for (const auto &[reduce, found] : elements) {
+      emitElement(reduce, found);
     }
     for (Value copied : filledBy.lookup(level)) {
       scalars.markCopied(copied);
@@ -191,6 +205,35 @@ void CpuKernel::emitRow(ArrayRef<LoopDim> inner, const RowPasses &passes, DenseM
     });
   }
   storeResults(/*full=*/false);
+}
+
+// Returns the element that a reduction is, unless it is one of a copy on the stack, which a pass over the row would have to fill.
+std::optional<RowElement> CpuKernel::readElement(nn::ReduceOp reduce, ArrayRef<LoopDim> inner) {
+  std::optional<RowElement> found = inner.size() == 1 ? elementOf(reduce) : std::nullopt;
+  SmallVector<Value> pending;
+  if (found) {
+    pending.push_back(found->element);
+  }
+  while (!pending.empty()) {
+    Operation *op = pending.pop_back_val().getDefiningOp();
+    if (!op || isa<nn::ReduceOp>(op)) {
+      continue;
+    }
+    if (isExpensive(op)) {
+      return std::nullopt;
+    }
+    llvm::append_range(pending, op->getOperands());
+  }
+  return found;
+}
+
+// The element at a place; 0 where the place is outside of the row.
+void CpuKernel::emitElement(nn::ReduceOp reduce, const RowElement &found) {
+  const int64_t size = shape.domain.back();
+  Value place = scalars.emit(found.place, index), inside = scalars.emitIsRow(place, size);
+  Index at = index;
+  at.back() = arith::SelectOp::create(b, inside, scalars.emitRowIndex(place), zero);
+  scalars.bindScalar(reduce, arith::SelectOp::create(b, inside, scalars.emit(found.element, at), neutralOf(reduce)));
 }
 
 void CpuKernel::emitRowValues() {

@@ -96,6 +96,10 @@ def Nn_AttentionOp : Nn_AttentionWeightsOp<"attention", "attended",
     (`diagonal` `=` $diagonal^)? (`window` `=` $window^)? (`softcap` `=` $softcap^)? (`dropout` `=` $dropout^ `by` $draw)? attr-dict
     `:` functional-type(operands, results)
   }];
+  let extraClassDeclaration = [{
+    // See ContractionOpInterface.
+    ::mlir::Value getComputedTogether() { return getLogSum(); }
+  }];
 }
 
 def Nn_AttentionGradientOp

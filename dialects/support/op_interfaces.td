@@ -104,7 +104,9 @@ def ContractionOpInterface : OpInterface<"ContractionOpInterface"> {
     InterfaceMethod<"Returns the class of its library calls, which decides their rate, for these types, which may be local.",
                     "::ashlar::RateClass", "getRateClass",
                     (ins "::llvm::ArrayRef<::mlir::RankedTensorType>":$operandTypes,
-                         "::llvm::ArrayRef<::mlir::RankedTensorType>":$resultTypes)>
+                         "::llvm::ArrayRef<::mlir::RankedTensorType>":$resultTypes)>,
+    InterfaceMethod<"Returns the operand that a library computes in the same call, of the other operands; null: none.", "::mlir::Value",
+                    "getComputedTogether", (ins), /*methodBody=*/"", "return {};">
   ];
 }
 

@@ -29,6 +29,9 @@ RecomputePoint solve(const std::vector<RecomputeNode> &nodes, double psPerByte) 
     for (unsigned operand : node.operands) {
       graph.addEdge(rematerialized, 2 * operand, analysis::MinimumCut::kNever);
     }
+    for (unsigned other : node.together) {
+      graph.addEdge(rematerialized, 2 * other + 1, analysis::MinimumCut::kNever);
+    }
   }
   std::vector<bool> side = graph.ahead(source, sink);
   RecomputePoint point;

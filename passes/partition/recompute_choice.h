@@ -19,6 +19,7 @@ struct RecomputeNode {
   bool isKept = false;            // it is there anyway
   bool mayRematerialize = true;   // else it can only be kept
   std::vector<unsigned> operands; // earlier nodes; operands from elsewhere are kept anyway
+  std::vector<unsigned> together; // nodes that are rematerialized where this one is: one call computes them
 };
 
 // A choice: the bytes that it keeps, and its time.

@@ -39,6 +39,13 @@ bool isIn(StringRef path, StringRef module) {
   return path.consume_front(module) && moduleEnd(path, 0) == 0;
 }
 
+// Returns the op that one call of a library computes with another; null: none.
+Operation *computedTogether(Operation *op) {
+  auto contraction = dyn_cast<ContractionOpInterface>(op);
+  Value together = contraction ? contraction.getComputedTogether() : Value();
+  return together ? together.getDefiningOp() : nullptr;
+}
+
 // The ops of the forward pass, and their rules.
 class ForwardOps {
 public:
@@ -185,6 +192,10 @@ std::vector<RecomputeNode> nodesOf(StringRef module, ArrayRef<Operation *> ops, 
         node.operands.push_back(found->second);
       }
     }
+    if (auto found = numbers.find(computedTogether(op)); found != numbers.end()) {
+      node.together.push_back(found->second);
+      nodes[found->second].together.push_back(nodes.size());
+    }
     numbers[op] = nodes.size();
     nodes.push_back(std::move(node));
   }
@@ -192,12 +203,12 @@ std::vector<RecomputeNode> nodesOf(StringRef module, ArrayRef<Operation *> ops, 
 }
 
 // The key of modules with equal choices.
-using NodeKey = std::vector<std::tuple<int64_t, int64_t, bool, bool, bool, std::vector<unsigned>>>;
+using NodeKey = std::vector<std::tuple<int64_t, int64_t, bool, bool, bool, std::vector<unsigned>, std::vector<unsigned>>>;
 
 NodeKey keyOf(const std::vector<RecomputeNode> &nodes) {
   NodeKey key;
   for (const RecomputeNode &node : nodes) {
-    key.emplace_back(node.bytes, node.timePs, node.isNeeded, node.isKept, node.mayRematerialize, node.operands);
+    key.emplace_back(node.bytes, node.timePs, node.isNeeded, node.isKept, node.mayRematerialize, node.operands, node.together);
   }
   return key;
 }
@@ -233,6 +244,13 @@ RecomputeSegments segmentsByRules(func::FuncOp step, const nn::Phases &phases, c
     const bool isOutput = goesToOtherStage(op) || (!setting.module.empty() && forward.leaves(op, setting.module));
     if (setting.recompute.value_or(false) && forward.mayRematerialize(op) && !isOutput) {
       segments[op] = ForwardOps::segmentOf(setting.module.empty() ? forward.paths.lookup(op) : setting.module, op);
+    }
+  }
+  for (Operation *op : forward.ops) {
+    Operation *other = computedTogether(op);
+    if (other && segments.contains(op) != segments.contains(other)) { // where one is an output of its module
+      segments.erase(op);
+      segments.erase(other);
     }
   }
   return segments;

@@ -281,3 +281,52 @@ module attributes {dist.recompute_rules = [#dist.setting<match = "layer*", value
     return %o : tensor<4x8xf32>
   }
 }
+
+// -----
+
+// One call computes an attention and its log-sum-exp. The attention is the output of its module and kept, and so is the other: alone it would be
+// no call.
+
+// CHECK-LABEL: func.func @train_step(%arg0
+// CHECK-NOT: dist.after
+// CHECK: return
+module attributes {dist.recompute_rules = [#dist.setting<match = "core", values = {recompute = true}>]} {
+  nn.variable @u trainable : tensor<8x8xf32>
+  func.func @train_step(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
+    %l = nn.attention_log_sum %q, %k scale = 5.000000e-01 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4xf32> loc("core.mixed")
+    %y = nn.attention %q, %k, %v, %l scale = 5.000000e-01 : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32> loc("core.mixed")
+    %u = nn.read @u : tensor<8x8xf32>
+    %o = nn.matmul %y, %u : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("head")
+    %loss = nn.reduce sum %o dims = [0, 1] : tensor<4x8xf32> -> tensor<f32> loc("loss")
+    %dy = nn.matmul %o, %u transpose_b : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("head")
+    %dq = nn.attention_gradient query %q, %k, %v, %l, %y, %dy scale = 5.000000e-01 : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("core.mixed")
+    %du = nn.matmul %dq, %o transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32> loc("head")
+    %gu = nn.gradient %du of @u : tensor<8x8xf32>
+    return %loss : tensor<f32>
+  }
+}
+
+// -----
+
+// A rule that names the op has both rematerialized.
+
+// CHECK-LABEL: func.func @train_step(%arg0
+// CHECK: %[[DY:.*]] = nn.matmul %{{.*}} transpose_b
+// CHECK: %[[L:.*]] = nn.attention_log_sum
+// CHECK: %[[Y:.*]] = nn.attention %{{.*}}, %[[L]]
+// CHECK: nn.attention_gradient query %{{.*}}, %[[L]], %[[Y]], %[[DY]]
+module attributes {dist.recompute_rules = [#dist.setting<match = "core.mixed", values = {recompute = true}>]} {
+  nn.variable @u trainable : tensor<8x8xf32>
+  func.func @train_step(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
+    %l = nn.attention_log_sum %q, %k scale = 5.000000e-01 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4xf32> loc("core.mixed")
+    %y = nn.attention %q, %k, %v, %l scale = 5.000000e-01 : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32> loc("core.mixed")
+    %u = nn.read @u : tensor<8x8xf32>
+    %o = nn.matmul %y, %u : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("head")
+    %loss = nn.reduce sum %o dims = [0, 1] : tensor<4x8xf32> -> tensor<f32> loc("loss")
+    %dy = nn.matmul %o, %u transpose_b : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("head")
+    %dq = nn.attention_gradient query %q, %k, %v, %l, %y, %dy scale = 5.000000e-01 : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> loc("core.mixed")
+    %du = nn.matmul %dq, %o transpose_a : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<8x8xf32> loc("head")
+    %gu = nn.gradient %du of @u : tensor<8x8xf32>
+    return %loss : tensor<f32>
+  }
+}

@@ -414,7 +414,7 @@ void addDistPasses(OpPassManager &model, const Variant &variant, bool verifies) 
   blocks.target = variant.target;
   if (variant.cutsSmall) {
     blocks.leastBytes = blocks.leastRows = 1;
-    blocks.sumShare = 1'000'000;
+    blocks.timeShare = 1'000'000;
   }
   programsOf(model, variant)
       .addNestedPass<func::FuncOp>(partition::createComputeInBlocksPass(blocks)); // when no op will be copied any more

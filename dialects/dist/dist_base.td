@@ -367,7 +367,7 @@ def Dist_Reorderable : DeclareOpInterfaceMethods<DimOrderOpInterface>;
 
 // A collective: pure, because each device runs the same ops in the same order.
 class Dist_CollectiveOp<string opMnemonic, string kind, list<Trait> traits = []>
-    : Dist_Op<opMnemonic, !listconcat([Pure, CollectiveOpInterface], traits)> {
+    : Dist_Op<opMnemonic, !listconcat([Pure, CollectiveOpInterface, DeclareOpInterfaceMethods<ShardOpInterface>], traits)> {
   code collectiveDeclaration = [{
     ::ashlar::CollectiveKind getCollectiveKind() { return ::ashlar::CollectiveKind::}] # kind # [{; }
   }];

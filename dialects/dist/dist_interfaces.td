@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The common interfaces of collectives and of what crosses the programs of a pipeline, for later passes, the report and the runtime.
+// The common interfaces of collectives, of ops on shards, and of what crosses the programs of a pipeline, for later passes, the report and
+// the runtime.
 
 #ifndef ASHLAR_DIALECTS_DIST_DIST_INTERFACES_TD
 #define ASHLAR_DIALECTS_DIST_DIST_INTERFACES_TD
@@ -24,6 +25,18 @@ def CollectiveOpInterface : OpInterface<"CollectiveOpInterface"> {
                     "getFusionAttr", (ins), "", [{ return {}; }]>,
     InterfaceMethod<"Returns its cause, as EndAttrs; null when not known.", "::mlir::ArrayAttr", "getCauseAttr", (ins)>,
     InterfaceMethod<"Sets its cause; null: not known.", "void", "setCauseAttr", (ins "::mlir::ArrayAttr":$cause)>
+  ];
+}
+
+def ShardOpInterface : OpInterface<"ShardOpInterface"> {
+  let cppNamespace = "::ashlar::dist";
+  let description = [{
+    An op on shards that gives parts of its results for parts of its operands, where all devices cut their shards alike. Its dims are written
+    as factors, as in a sharding rule, which it is not: a layout shards global tensors.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the factors of the shards; a dim along which elements change places has none.", "::ashlar::ShardingRule",
+                    "getShardRule", (ins)>
   ];
 }
 

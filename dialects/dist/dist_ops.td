@@ -189,7 +189,7 @@ def Dist_HaloOp : Dist_CollectiveOp<"halo", "Halo", [Dist_Reorderable]> {
 
 //===-- No communication --------------------------------------------------------------------------------------------------------------===//
 
-def Dist_SliceOp : Dist_Op<"slice", [Pure, Dist_Reorderable]> {
+def Dist_SliceOp : Dist_Op<"slice", [Pure, Dist_Reorderable, DeclareOpInterfaceMethods<ShardOpInterface>]> {
   let summary = "The device's own shard of a tensor; no communication";
   let description = [{
     Result on device r of the group: shard r of its own operand, cut into n shards along `dim`.

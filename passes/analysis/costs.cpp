@@ -315,8 +315,15 @@ int64_t opTimePs(Operation *op, const DeviceRates &rates) {
     return collectiveTimePs(collective);
   }
   auto types = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
-  Work work = workOf(op, types(op->getOperandTypes()), types(op->getResultTypes()));
-  const int64_t bytes = totalByteSize(op->getOperandTypes()) + totalByteSize(op->getResultTypes());
+  return opTimePs(op, types(op->getOperandTypes()), types(op->getResultTypes()), rates);
+}
+
+int64_t opTimePs(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results, const DeviceRates &rates) {
+  const Work work = workOf(op, operands, results);
+  int64_t bytes = 0;
+  for (RankedTensorType type : llvm::concat<const RankedTensorType>(operands, results)) {
+    bytes += byteSize(type);
+  }
   return runsAlone(op) ? rates.callPs(work, bytes) : rates.timePs(work, bytes);
 }
 

@@ -189,6 +189,10 @@ Work workOf(mlir::Operation *op, llvm::ArrayRef<mlir::RankedTensorType> operands
 // computation and memory traffic; with a launch where no kernel would hold it.
 int64_t opTimePs(mlir::Operation *op, const DeviceRates &rates);
 
+// Returns the time of an op that is no collective, on tensors of these types.
+int64_t opTimePs(mlir::Operation *op, llvm::ArrayRef<mlir::RankedTensorType> operands, llvm::ArrayRef<mlir::RankedTensorType> results,
+                 const DeviceRates &rates);
+
 // Returns the rates that stand on a module (kDeviceAttr), or the default.
 DeviceRates findDeviceRates(mlir::ModuleOp module);
 

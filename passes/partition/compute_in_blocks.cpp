@@ -30,7 +30,7 @@ namespace {
 
 using namespace mlir;
 
-constexpr size_t kMostOps = 64; // of a region: its search takes a bounded time a product
+constexpr size_t kMostOps = 128; // of a region: its search takes a bounded time a product
 
 // Ops that make and use large values, all of which are split along one factor.
 struct Region {
@@ -38,6 +38,15 @@ struct Region {
   DenseMap<Value, int64_t> dims; // of values that have the factor, inside and outside: the dim that begins with it
   DenseSet<Value> sums;          // results that add up over it
   int64_t divisor = 0;           // of the sizes of all dims: into so many pieces they can be cut
+
+  // Returns the type of what one of so many blocks has of a value.
+  RankedTensorType typeOfPiece(Value value, int64_t pieces) const {
+    SmallVector<int64_t> shape(shapeOf(value));
+    if (auto dim = dims.find(value); dim != dims.end()) {
+      shape[dim->second] /= pieces;
+    }
+    return typeOf(value).clone(shape);
+  }
 
   bool contains(Value value) const { return value.getDefiningOp() && ops.contains(value.getDefiningOp()); }
 };
@@ -69,19 +78,43 @@ private:
   static bool isSplittable(Operation *op) {
     // An attention whose log-sum-exp is elsewhere would be no call of the library.
     const bool isAttention = isa<ContractionOpInterface>(op) && isa<ExpandableOpInterface>(op);
-    return isa<ShardingRuleOpInterface>(op) && isMemoryEffectFree(op) && op->getNumRegions() == 0 && op->getNumOperands() > 0 &&
-           !isAttention;
+    return isa<ShardingRuleOpInterface, dist::ShardOpInterface>(op) && isMemoryEffectFree(op) && op->getNumRegions() == 0 &&
+           op->getNumOperands() > 0 && !isAttention;
   }
 
-  // Adds users of large values and, but for constants and indices, which are read in pieces, makers.
+  // Returns the factors of an op of one device's program.
+  static ShardingRule ruleOf(Operation *op) {
+    auto shard = dyn_cast<dist::ShardOpInterface>(op);
+    return shard ? shard.getShardRule() : cast<ShardingRuleOpInterface>(op).getShardingRule();
+  }
+
+  // Adds users of large values and, but for constants and indices, which are read in pieces, makers; and all ops that lie between: the
+  // collectives of a softmax whose columns are sharded, on one number a row.
   bool grow() {
-    SmallVector<Operation *> pending = {product};
+    region.ops.insert(product);
+    for (SmallVector<Operation *> pending = {product}; !pending.empty(); pending = findBetween()) {
+      // A product between large values is a layer of its own: the gradients of its weights would come with the last block only, and their
+      // collectives could not be made beside other layers.
+      if (llvm::any_of(pending, [&](Operation *op) { return op != product && isa<ContractionOpInterface>(op); }) || !follow(pending)) {
+        return false;
+      }
+    }
+    llvm::SetVector<Operation *> ordered;
+    SmallVector<Operation *> ops = region.ops.takeVector();
+    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    ordered.insert(ops.begin(), ops.end());
+    region.ops = std::move(ordered);
+    return true;
+  }
+
+  // Adds ops, and those that use or make large values of them.
+  bool follow(SmallVector<Operation *> pending) {
     auto add = [&](Operation *op) {
       if (region.ops.insert(op)) {
         pending.push_back(op);
       }
     };
-    region.ops.insert(product);
+    region.ops.insert(pending.begin(), pending.end());
     while (!pending.empty()) {
       Operation *op = pending.pop_back_val();
       if (!isSplittable(op) || region.ops.size() > kMostOps) {
@@ -99,12 +132,33 @@ private:
         }
       }
     }
-    llvm::SetVector<Operation *> ordered;
-    SmallVector<Operation *> ops = region.ops.takeVector();
-    llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-    ordered.insert(ops.begin(), ops.end());
-    region.ops = std::move(ordered);
     return true;
+  }
+
+  // Returns the ops outside that need a result of the region, and that an op of it needs.
+  SmallVector<Operation *> findBetween() const {
+    auto isBefore = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
+    Operation *first = *llvm::min_element(region.ops, isBefore), *last = *llvm::max_element(region.ops, isBefore);
+    DenseSet<Operation *> later(region.ops.begin(), region.ops.end()), needed(later);
+    auto isMadeLater = [&](Value operand) { return later.contains(operand.getDefiningOp()); };
+    for (Operation *op = first; op != last; op = op->getNextNode()) {
+      if (llvm::any_of(op->getOperands(), isMadeLater)) {
+        later.insert(op);
+      }
+    }
+    SmallVector<Operation *> between;
+    for (Operation *op = last; op != first; op = op->getPrevNode()) {
+      if (!needed.contains(op)) {
+        continue;
+      }
+      if (!region.ops.contains(op)) {
+        between.push_back(op);
+      }
+      for (Value operand : llvm::make_filter_range(op->getOperands(), isMadeLater)) {
+        needed.insert(operand.getDefiningOp());
+      }
+    }
+    return between;
   }
 
   // Returns the first factor of a dim that is more than 1 long.
@@ -135,7 +189,7 @@ private:
 
   // Whether the op takes each operand that is split in pieces: it may use one whole that another op splits, or itself elsewhere.
   static bool takesPieces(Operation *op, const Region &split) {
-    const ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    const ShardingRule rule = ruleOf(op);
     std::optional<int64_t> factor;
     for (const auto &[value, factors] : tensorsOf(op, rule)) {
       auto dim = split.dims.find(value);
@@ -162,7 +216,7 @@ private:
 
   // Splits an op, once one of its values is split. Fails where it cannot be.
   static FailureOr<bool> spreadThrough(Operation *op, Region &split) {
-    const ShardingRule rule = cast<ShardingRuleOpInterface>(op).getShardingRule();
+    const ShardingRule rule = ruleOf(op);
     const SmallVector<std::pair<Value, TensorFactors>> tensors = tensorsOf(op, rule);
     std::optional<int64_t> factor;
     for (const auto &[value, factors] : tensors) {
@@ -212,23 +266,20 @@ private:
            });
   }
 
-  // Whether no block needs a value that is complete only behind the last one: a sum, or the result of an op outside that reads results.
+  // Whether no block needs a value that is complete only behind the last one, a sum, and nothing has to move that may not: an op with
+  // effects that needs results would move behind reads of its variable.
   bool isClosed(const Region &split) const {
-    DenseSet<Operation *> later;
-    for (auto op = split.ops.front()->getIterator(); op != product->getBlock()->end() && &*op != split.ops.back()->getNextNode(); ++op) {
-      const bool isInside = split.ops.contains(&*op);
-      const bool readsLater = llvm::any_of(op->getOperands(), [&](Value operand) {
-        Operation *maker = operand.getDefiningOp();
-        return maker && (later.contains(maker) || (isInside ? split.sums.contains(operand) : split.ops.contains(maker)));
-      });
-      if (isInside && readsLater) {
-        return false;
-      }
-      if (readsLater && !isMemoryEffectFree(&*op)) {
-        return false; // it would move behind reads of the variable
-      }
-      if (readsLater) {
-        later.insert(&*op);
+    DenseSet<Operation *> later(split.ops.begin(), split.ops.end());
+    for (Operation *op = split.ops.front(); op != split.ops.back()->getNextNode(); op = op->getNextNode()) {
+      if (split.ops.contains(op)) {
+        if (llvm::any_of(op->getOperands(), [&](Value operand) { return split.sums.contains(operand); })) {
+          return false;
+        }
+      } else if (llvm::any_of(op->getOperands(), [&](Value operand) { return later.contains(operand.getDefiningOp()); })) {
+        if (!isMemoryEffectFree(op)) {
+          return false;
+        }
+        later.insert(op);
       }
     }
     return true;
@@ -303,12 +354,8 @@ private:
       slice.setLimits(limits);
     }
     for (auto [result, whole] : llvm::zip_equal(copy->getResults(), op->getResults())) {
-      RankedTensorType type = typeOf(whole);
-      if (auto dim = region.dims.find(whole); dim != region.dims.end()) {
-        SmallVector<int64_t> shape(type.getShape());
-        shape[dim->second] /= pieces;
-        type = type.clone(shape);
-      } else if (isNarrowFloat(type.getElementType())) { // a sum is rounded once
+      RankedTensorType type = region.typeOfPiece(whole, pieces);
+      if (region.sums.contains(whole) && isNarrowFloat(type.getElementType())) { // a sum is rounded once
         type = type.clone(b.getF32Type());
       }
       result.setType(type);
@@ -370,18 +417,43 @@ struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
            (element.isF32() || isNarrowFloat(element));
   }
 
-  // Whether sums over the blocks take no time that counts: they grow in their place, or are much smaller than all that is computed.
-  bool isCheap(const Region &region, int64_t pieces) const {
-    int64_t sumBytes = 0, largeBytes = 0;
+  // Returns the time of the region's ops in so many blocks: each has its launches and the latency of its messages, reads all of what is not
+  // cut, and adds sums that do not grow in their place.
+  int64_t timePs(const Region &region, int64_t pieces, const analysis::DeviceRates &rates) const {
+    auto typesOf = [&](ValueRange values) {
+      return llvm::map_to_vector(values, [&](Value value) { return region.typeOfPiece(value, pieces); });
+    };
+    constexpr int64_t kAccesses = 3; // of an addition: it reads two and writes one
+    int64_t time = 0;
+    auto add = [&](__int128 more) { time = static_cast<int64_t>(std::min<__int128>(time + more, analysis::kMostTimePs)); };
     for (Operation *op : region.ops) {
+      if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
+        add(analysis::collectiveTimePs(collective));
+        add(__int128(pieces - 1) * analysis::collectiveTimePs(collective, /*bytes=*/0));
+        continue;
+      }
+      add(__int128(pieces) * analysis::opTimePs(op, typesOf(op->getOperands()), typesOf(op->getResults()), rates));
       for (Value result : op->getResults()) {
-        if (!region.sums.contains(result) || !growsInPlace(result)) {
-          (region.sums.contains(result) ? sumBytes : largeBytes) += byteSize(typeOf(result));
+        if (region.sums.contains(result) && !growsInPlace(result)) {
+          add(__int128(pieces - 1) * rates.timePs(/*work=*/{}, kAccesses * byteSize(typeOf(result))));
         }
       }
     }
-    constexpr int64_t kAccesses = 3, kPercent = 100; // an addition reads two and writes one
-    return kAccesses * (pieces - 1) * sumBytes <= largeBytes / kPercent * sumShare;
+    return time;
+  }
+
+  // Returns the most pieces, of so many or fewer, that take no time that counts; 1 where there are none.
+  int64_t affordablePieces(const Region &region, int64_t pieces) {
+    const analysis::DeviceRates rates = analysis::findDeviceRates(getOperation()->getParentOfType<ModuleOp>());
+    const int64_t whole = timePs(region, 1, rates);
+    constexpr int64_t kPercent = 100;
+    auto isCheap = [&](int64_t count) {
+      return __int128(kPercent) * (timePs(region, count, rates) - whole) <= __int128(whole) * timeShare;
+    };
+    while (pieces > 1 && (region.divisor % pieces != 0 || !isCheap(pieces))) {
+      --pieces;
+    }
+    return pieces;
   }
 
   // Whether each sum of a narrow type can be kept in f32 until the last block.
@@ -404,8 +476,8 @@ struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
         continue;
       }
       std::optional<Region> region = RegionFinder(product).find();
-      const int64_t pieces = region ? countPieces(*region, product->getResult(0)) : 1;
-      if (pieces > 1 && areSumsWide(*region) && isCheap(*region, pieces)) {
+      const int64_t pieces = region && areSumsWide(*region) ? affordablePieces(*region, countPieces(*region, product->getResult(0))) : 1;
+      if (pieces > 1) {
         done.insert(region->ops.begin(), region->ops.end());
         BlockWriter(*region, pieces).run();
       }

@@ -53,9 +53,9 @@ def ComputeInBlocksPass : Pass<"ashlar-compute-in-blocks", "::mlir::func::FuncOp
   let description = [{
     A product of at least `least-bytes`, with all that is made of it, is cut along a dim that the sharding rules of its users pass through,
     so that only a piece of it exists at a time: the logits of a loss, of which losses and gradients are left. Results that have the dim are
-    joined; those that add up over it are added up, in f32. Not where a value that is as large goes elsewhere, where a block would need
-    what is complete behind the last one only, or where the sums would take time: on a target that does not add a product up in a tensor's
-    place, unless they are small.
+    joined; those that add up over it are added up, in f32. Ops between are cut as well, collectives among them. Not where a value that is as
+    large goes elsewhere, where a block would need what is complete behind the last one only, or where the blocks would take time by cost:
+    for sums that do not grow in their place, launches, and the latency of messages. Then there are fewer blocks, or none.
 
         %s = nn.matmul %x, %w                        %x0 = nn.slice %x [0, 0] to [512, 64] by [1, 1]
         %l = nn.reduce max %s dims = [1]             %s0 = nn.matmul %x0, %w
@@ -72,7 +72,7 @@ def ComputeInBlocksPass : Pass<"ashlar-compute-in-blocks", "::mlir::func::FuncOp
   let options = [
     Option<"leastBytes", "least-bytes", "int64_t", /*default=*/"int64_t{64} << 20", "smaller values are left alone, and pieces are no larger where they can be">,
     Option<"leastRows", "least-rows", "int64_t", /*default=*/"128", "pieces have no fewer rows, or columns where these are cut">,
-    Option<"sumShare", "sum-share", "int64_t", "2", "percent of the bytes of large values that sums of blocks may move besides">,
+    Option<"timeShare", "time-share", "int64_t", "2", "percent of the time of what is cut that blocks may take besides">,
     TargetOption<"the target, which decides whether sums of blocks take time">
   ];
 }

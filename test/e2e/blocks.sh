@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # A model whose logits are large trains with a piece of them at a time: to the losses of smaller batches a rank, whose logits are whole, and
-# in less memory than the logits take.
+# in less memory than the logits take; also where the vocabulary is sharded, so that ranks exchange numbers of each row.
 
 . "$(dirname "$0")/common.sh"
 
@@ -35,3 +35,16 @@ expect_less "$(temporaries one.txt)" 100 "logits exist whole"
 ./one --data data --steps 4 --log-every 1 > one.log
 mpirun -n 4 ./four --data data --steps 4 --log-every 1 > four.log
 expect_close one.log four.log 1e-4 # sums over rows in another order
+
+# Half of the vocabulary a rank, so that logits have 64 MiB: two blocks, with a maximum and a sum of their rows each.
+{
+  sed '/^mode:/d; /^mesh/d' job.txtpb
+  echo 'mode: SEMI_AUTO mesh { axes { name: "tp" size: 2 } }'
+  echo 'rules { match: "embedding.weight" layout: "[{tp}, {}]" } rules { match: "head.weight" layout: "[{}, {tp}]" }'
+} > sharded.txtpb
+"$tools/ashlarc" model.onnx --job sharded.txtpb -o sharded --explain > sharded.txt
+count=$(grep -c '^[0-9]*\. all_reduce .* over tp .*; 8x256' sharded.txt || true)
+[ "$count" -eq 4 ] || fail "blocks have $count collectives, not 4"
+expect_less "$(temporaries sharded.txt)" 80 "pieces of logits exist whole"
+mpirun -n 2 ./sharded --data data --steps 4 --log-every 1 > sharded.log
+expect_close one.log sharded.log 1e-4

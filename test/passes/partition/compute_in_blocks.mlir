@@ -1,4 +1,4 @@
-// RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks{least-bytes=2048 least-rows=1}))' | FileCheck %s
+// RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks{least-bytes=2048 least-rows=1 time-share=10}))' | FileCheck %s
 // RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks{least-bytes=2048 least-rows=1 target=cuda}))' | FileCheck %s --check-prefix=CUDA
 // RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-compute-in-blocks))' | FileCheck %s --check-prefix=SMALL
 
@@ -102,4 +102,127 @@ func.func @normalized_outside(%x: tensor<64x8xf32>, %w: tensor<8x32xf32>) -> ten
   %c = nn.sub %s, %b : tensor<64x32xf32>
   %d = nn.matmul %c, %w transpose_b : tensor<64x32xf32>, tensor<8x32xf32> -> tensor<64x8xf32>
   return %d : tensor<64x8xf32>
+}
+
+// -----
+
+// A vocabulary that is sharded over two devices: each block has the collectives of its rows.
+
+// CHECK-LABEL: func.func @sharded
+// CHECK: %[[S0:.*]] = nn.matmul {{.*}} -> tensor<16x32xf32>
+// CHECK: %[[M0:.*]] = nn.reduce max %[[S0]] dims = [1] : tensor<16x32xf32> -> tensor<16xf32>
+// CHECK: %[[N0:.*]] = dist.all_reduce max %[[M0]] over ["tp"] : tensor<16xf32>
+// CHECK: nn.broadcast %[[N0]] dims = [0] : tensor<16xf32> -> tensor<16x32xf32>
+// CHECK: dist.all_reduce sum {{.*}} : tensor<16xf32>
+// CHECK: %[[D0:.*]] = nn.matmul {{.*}} transpose_a
+// CHECK: dist.after %arg0, %[[D0]]
+// CHECK-COUNT-6: dist.all_reduce {{.*}} : tensor<16xf32>
+// CHECK-NOT: tensor<64x32xf32>
+// CHECK-NOT: dist.all_reduce
+// CHECK: return
+
+dist.mesh @mesh <["tp" = 2]>
+func.func @sharded(%x: tensor<64x8xf32>, %w: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %s = nn.matmul %x, %w : tensor<64x8xf32>, tensor<8x32xf32> -> tensor<64x32xf32>
+  %m = nn.reduce max %s dims = [1] : tensor<64x32xf32> -> tensor<64xf32>
+  %n = dist.all_reduce max %m over ["tp"] : tensor<64xf32>
+  %b = nn.broadcast %n dims = [0] : tensor<64xf32> -> tensor<64x32xf32>
+  %c = nn.sub %s, %b : tensor<64x32xf32>
+  %e = nn.exp %c : tensor<64x32xf32>
+  %t = nn.reduce sum %e dims = [1] : tensor<64x32xf32> -> tensor<64xf32>
+  %u = dist.all_reduce sum %t over ["tp"] : tensor<64xf32>
+  %v = nn.broadcast %u dims = [0] : tensor<64xf32> -> tensor<64x32xf32>
+  %p = nn.div %e, %v : tensor<64x32xf32>
+  %dw = nn.matmul %x, %p transpose_a : tensor<64x8xf32>, tensor<64x32xf32> -> tensor<8x32xf32>
+  return %dw : tensor<8x32xf32>
+}
+
+// -----
+
+// Small ops between two layers of large values are in the blocks; with a layer of its own between, there are none.
+
+// CHECK-LABEL: func.func @between
+// CHECK-COUNT-2: nn.tanh {{.*}} : tensor<32x4xf32>
+
+func.func @between(%x: tensor<64x8xf32>, %w: tensor<8x32xf32>, %u: tensor<4x32xf32>) -> tensor<8x32xf32> {
+  %s = nn.matmul %x, %w : tensor<64x8xf32>, tensor<8x32xf32> -> tensor<64x32xf32>
+  %h = nn.matmul %s, %u transpose_b : tensor<64x32xf32>, tensor<4x32xf32> -> tensor<64x4xf32>
+  %t = nn.tanh %h : tensor<64x4xf32>
+  %g = nn.matmul %t, %u : tensor<64x4xf32>, tensor<4x32xf32> -> tensor<64x32xf32>
+  %d = nn.mul %g, %s : tensor<64x32xf32>
+  %dw = nn.matmul %x, %d transpose_a : tensor<64x8xf32>, tensor<64x32xf32> -> tensor<8x32xf32>
+  return %dw : tensor<8x32xf32>
+}
+
+// CHECK-LABEL: func.func @layers
+// CHECK-NOT: nn.slice
+
+func.func @layers(%x: tensor<64x8xf32>, %w: tensor<8x32xf32>, %u: tensor<4x32xf32>, %v: tensor<4x4xf32>) -> tensor<8x32xf32> {
+  %s = nn.matmul %x, %w : tensor<64x8xf32>, tensor<8x32xf32> -> tensor<64x32xf32>
+  %h = nn.matmul %s, %u transpose_b : tensor<64x32xf32>, tensor<4x32xf32> -> tensor<64x4xf32>
+  %t = nn.matmul %h, %v : tensor<64x4xf32>, tensor<4x4xf32> -> tensor<64x4xf32>
+  %g = nn.matmul %t, %u : tensor<64x4xf32>, tensor<4x32xf32> -> tensor<64x32xf32>
+  %d = nn.mul %g, %s : tensor<64x32xf32>
+  %dw = nn.matmul %x, %d transpose_a : tensor<64x8xf32>, tensor<64x32xf32> -> tensor<8x32xf32>
+  return %dw : tensor<8x32xf32>
+}
+
+// -----
+
+// Two products of 32768 operations, and two a number of the logits: 69.6 us, of which 10 % is 7.0 us. A block more has two messages of 1.5 us more: two
+// blocks in place of four.
+
+// CHECK-LABEL: func.func @fewer
+// CHECK-COUNT-2: dist.all_reduce {{.*}} : tensor<32xf32>
+// CHECK-NOT: dist.all_reduce
+
+module attributes {dist.device = #dist.device<flops_per_us = 1000, narrow_flops_per_us = 1000, bytes_per_us = 1000000>} {
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1500], bytes_per_us = [1000000]>}
+func.func @fewer(%x: tensor<64x8xf32>, %w: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %s = nn.matmul %x, %w : tensor<64x8xf32>, tensor<8x32xf32> -> tensor<64x32xf32>
+  %m = nn.reduce max %s dims = [1] : tensor<64x32xf32> -> tensor<64xf32>
+  %n = dist.all_reduce max %m over ["tp"] : tensor<64xf32>
+  %b = nn.broadcast %n dims = [0] : tensor<64xf32> -> tensor<64x32xf32>
+  %e = nn.sub %s, %b : tensor<64x32xf32>
+  %dw = nn.matmul %x, %e transpose_a : tensor<64x8xf32>, tensor<64x32xf32> -> tensor<8x32xf32>
+  return %dw : tensor<8x32xf32>
+}
+}
+
+// -----
+
+// Messages of 4 us: none; launches of 4 us, one for each product: none either.
+
+// CHECK-LABEL: func.func @far
+// CHECK-NOT: nn.slice
+
+module attributes {dist.device = #dist.device<flops_per_us = 1000, narrow_flops_per_us = 1000, bytes_per_us = 1000000>} {
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [4000], bytes_per_us = [1000000]>}
+func.func @far(%x: tensor<64x8xf32>, %w: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %s = nn.matmul %x, %w : tensor<64x8xf32>, tensor<8x32xf32> -> tensor<64x32xf32>
+  %m = nn.reduce max %s dims = [1] : tensor<64x32xf32> -> tensor<64xf32>
+  %n = dist.all_reduce max %m over ["tp"] : tensor<64xf32>
+  %b = nn.broadcast %n dims = [0] : tensor<64xf32> -> tensor<64x32xf32>
+  %e = nn.sub %s, %b : tensor<64x32xf32>
+  %dw = nn.matmul %x, %e transpose_a : tensor<64x8xf32>, tensor<64x32xf32> -> tensor<8x32xf32>
+  return %dw : tensor<8x32xf32>
+}
+}
+
+// -----
+
+// CHECK-LABEL: func.func @launched
+// CHECK-NOT: nn.slice
+
+module attributes {dist.device = #dist.device<flops_per_us = 1000, narrow_flops_per_us = 1000, bytes_per_us = 1000000, launch_ns = 4000>} {
+dist.mesh @mesh <["tp" = 2]>
+func.func @launched(%x: tensor<64x8xf32>, %w: tensor<8x32xf32>) -> tensor<8x32xf32> {
+  %s = nn.matmul %x, %w : tensor<64x8xf32>, tensor<8x32xf32> -> tensor<64x32xf32>
+  %m = nn.reduce max %s dims = [1] : tensor<64x32xf32> -> tensor<64xf32>
+  %n = dist.all_reduce max %m over ["tp"] : tensor<64xf32>
+  %b = nn.broadcast %n dims = [0] : tensor<64xf32> -> tensor<64x32xf32>
+  %e = nn.sub %s, %b : tensor<64x32xf32>
+  %dw = nn.matmul %x, %e transpose_a : tensor<64x8xf32>, tensor<64x32xf32> -> tensor<8x32xf32>
+  return %dw : tensor<8x32xf32>
+}
 }

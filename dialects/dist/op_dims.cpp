@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How dist ops compute on tensors whose dims stand in another order in memory (DimOrderOpInterface): what they move or combine they take
-// as it stands.
+// The dims of dist ops. How they compute on tensors whose dims stand in another order in memory (DimOrderOpInterface): what they move or
+// combine they take as it stands. And along which dims parts of the operands give parts of the results (ShardOpInterface): all along which
+// no element changes its place.
 
 #include "dialects/dist/dist.h"
 #include "dialects/support/tensor_values.h"
@@ -29,6 +30,36 @@ template <typename Op> bool keepOrdersAndDims(Op op, MutableArrayRef<DimOrder> o
   }
   op.setDims(places);
   return true;
+}
+
+// Adds an operand and its result, whose dims pass through except `moved`.
+void addPassing(ShardingRule &rule, Value operand, ArrayRef<int64_t> moved = {}) {
+  TensorFactors factors;
+  for (auto [dim, size] : llvm::enumerate(shapeOf(operand))) {
+    factors.emplace_back();
+    if (!llvm::is_contained(moved, static_cast<int64_t>(dim))) {
+      factors.back().push_back(rule.addFactor(size));
+    }
+  }
+  rule.operands.push_back(factors);
+  rule.results.push_back(factors);
+}
+
+// Returns the rule of an op with one operand.
+ShardingRule passing(Value operand, ArrayRef<int64_t> moved = {}) {
+  ShardingRule rule;
+  addPassing(rule, operand, moved);
+  return rule;
+}
+
+// Returns the rule of a list of tensors, each with a dim that moves; without one where `dims` is empty. Tensors share no factor: each is
+// combined as if it were alone.
+ShardingRule passingEach(OperandRange operands, ArrayRef<int64_t> dims) {
+  ShardingRule rule;
+  for (auto [number, operand] : llvm::enumerate(operands)) {
+    addPassing(rule, operand, dims.empty() ? dims : dims.slice(number, 1));
+  }
+  return rule;
 }
 
 } // namespace
@@ -78,6 +109,38 @@ bool SliceOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<Di
   keepOrders(getOperation()->getOperands(), operands, results);
   setDim(placeOf(results.front(), getDim()));
   return true;
+}
+
+ShardingRule AllGatherOp::getShardRule() {
+  return passingEach(getInputs(), getDims());
+}
+
+ShardingRule AllReduceOp::getShardRule() {
+  return passingEach(getInputs(), /*dims=*/{});
+}
+
+ShardingRule AllToAllOp::getShardRule() {
+  return passing(getInput(), {static_cast<int64_t>(getSplitDim()), static_cast<int64_t>(getConcatDim())});
+}
+
+ShardingRule BroadcastOp::getShardRule() {
+  return passing(getInput());
+}
+
+ShardingRule HaloOp::getShardRule() {
+  return passing(getInput(), {static_cast<int64_t>(getDim())});
+}
+
+ShardingRule PermuteOp::getShardRule() {
+  return passing(getInput());
+}
+
+ShardingRule ReduceScatterOp::getShardRule() {
+  return passingEach(getInputs(), getDims());
+}
+
+ShardingRule SliceOp::getShardRule() {
+  return passing(getInput(), {static_cast<int64_t>(getDim())});
 }
 
 } // namespace ashlar::dist

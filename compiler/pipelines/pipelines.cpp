@@ -411,7 +411,6 @@ void addDistPasses(OpPassManager &model, const Variant &variant, bool verifies) 
     model.addPass(stage::createCutStagesPass(cut)); // before collectives of parameters of several stages become one
   }
   partition::ComputeInBlocksPassOptions blocks;
-  blocks.target = variant.target;
   if (variant.cutsSmall) {
     blocks.leastBytes = blocks.leastRows = 1;
     blocks.timeShare = 1'000'000;

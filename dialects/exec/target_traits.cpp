@@ -21,7 +21,6 @@ const TargetTraits kCpu = {
     /*hasTf32=*/false,
     /*sumsOperandRows=*/false,
     /*joinsReshaped=*/false,
-    /*accumulates=*/true,
     kOwnActivations,
     /*slopes=*/{},
     /*attention=*/
@@ -55,7 +54,6 @@ const TargetTraits kCuda = {
     /*hasTf32=*/true,
     /*sumsOperandRows=*/true,
     /*joinsReshaped=*/true,
-    /*accumulates=*/false,
     kCublasLtActivations,
     /*slopes=*/kCublasLtActivations,
     /*attention=*/ // the common part of what cuDNN takes on all chips from sm_80 on

@@ -34,7 +34,6 @@ struct TargetTraits {
   bool hasTf32;                         // may round operands of f32 to tf32
   bool sumsOperandRows;                 // the sums over the rows of an operand come with the product
   bool joinsReshaped;                   // what follows a product of merged rows in its own shape is computed before the change of shape
-  bool accumulates;                     // a product is added to a tensor of f32 in the tensor's place
   llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
   llvm::ArrayRef<Epilogue> slopes; // activations whose gradients come with a product, from a tensor that the activation's product writes
 

@@ -5,7 +5,6 @@
 #include "passes/partition/passes.h"
 
 #include "dialects/dist/dist.h"
-#include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
@@ -411,19 +410,20 @@ struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
   }
 
   // Whether the library adds a sum up in its place.
-  bool growsInPlace(Value sum) const {
+  static bool growsInPlace(Value sum) {
     Type element = typeOf(sum).getElementType();
-    return exec::traitsOf(target).accumulates && isa<ContractionOpInterface>(sum.getDefiningOp()) &&
-           (element.isF32() || isNarrowFloat(element));
+    return isa<ContractionOpInterface>(sum.getDefiningOp()) && (element.isF32() || isNarrowFloat(element));
   }
 
   // Returns the time of the region's ops in so many blocks: each has its launches and the latency of its messages, reads all of what is not
   // cut, and adds sums that do not grow in their place.
-  int64_t timePs(const Region &region, int64_t pieces, const analysis::DeviceRates &rates) const {
+  static int64_t timePs(const Region &region, int64_t pieces, const analysis::DeviceRates &rates) {
     auto typesOf = [&](ValueRange values) {
       return llvm::map_to_vector(values, [&](Value value) { return region.typeOfPiece(value, pieces); });
     };
-    constexpr int64_t kAccesses = 3; // of an addition: it reads two and writes one
+    // An addition reads two and writes one. A product that adds in place reads one and writes one, which may be hidden behind its
+    // operations; but nobody knows how far, and large sums are as much traffic as blocks save.
+    constexpr int64_t kAccesses = 3, kAccessesInPlace = 2;
     int64_t time = 0;
     auto add = [&](__int128 more) { time = static_cast<int64_t>(std::min<__int128>(time + more, analysis::kMostTimePs)); };
     for (Operation *op : region.ops) {
@@ -434,8 +434,9 @@ struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
       }
       add(__int128(pieces) * analysis::opTimePs(op, typesOf(op->getOperands()), typesOf(op->getResults()), rates));
       for (Value result : op->getResults()) {
-        if (region.sums.contains(result) && !growsInPlace(result)) {
-          add(__int128(pieces - 1) * rates.timePs(/*work=*/{}, kAccesses * byteSize(typeOf(result))));
+        if (region.sums.contains(result)) {
+          const int64_t accesses = growsInPlace(result) ? kAccessesInPlace : kAccesses;
+          add(__int128(pieces - 1) * rates.timePs(/*work=*/{}, accesses * byteSize(typeOf(result))));
         }
       }
     }

@@ -6,7 +6,6 @@
 #define ASHLAR_PASSES_PARTITION_PASSES_H
 
 #include "dialects/dist/dist.h"
-#include "dialects/exec/exec.h"
 #include "dialects/support/options/enum_option.h"
 #include "passes/partition/fusion_setting.h"
 

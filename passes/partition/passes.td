@@ -5,7 +5,6 @@
 #ifndef ASHLAR_PASSES_PARTITION_PASSES_TD
 #define ASHLAR_PASSES_PARTITION_PASSES_TD
 
-include "dialects/exec/target_option.td"
 include "mlir/Pass/PassBase.td"
 
 def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
@@ -72,8 +71,7 @@ def ComputeInBlocksPass : Pass<"ashlar-compute-in-blocks", "::mlir::func::FuncOp
   let options = [
     Option<"leastBytes", "least-bytes", "int64_t", /*default=*/"int64_t{64} << 20", "smaller values are left alone, and pieces are no larger where they can be">,
     Option<"leastRows", "least-rows", "int64_t", /*default=*/"128", "pieces have no fewer rows, or columns where these are cut">,
-    Option<"timeShare", "time-share", "int64_t", "2", "percent of the time of what is cut that blocks may take besides">,
-    TargetOption<"the target, which decides whether sums of blocks take time">
+    Option<"timeShare", "time-share", "int64_t", "2", "percent of the time of what is cut that blocks may take besides">
   ];
 }
 

@@ -56,6 +56,7 @@ def instructions(listing, program):
         op = re.match(r"\s*exec\.(\w+)(?: @(\w+))?", line)
         operands = [shape + element for shape, element in BUFFER.findall(line)]
         moved = sum(bytes_of(shape, element) for shape, element in BUFFER.findall(line))
+        moved += bytes_of(*BUFFER.findall(line)[-1]) if " accumulate " in line else 0  # the result is read, too
         extent = re.search(r" extent (\d+) ", line)
         yield Instruction(op[1], op[2] or "", moved, int(extent[1]) if extent else 0, operands)
 

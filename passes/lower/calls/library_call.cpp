@@ -16,7 +16,7 @@ namespace {
 
 constexpr LibraryCall kCalls[] = {
     {exec::FusionKind::Gemm, beginsProduct, followsInProduct, accumulatesIn, buildProductCall},
-    {exec::FusionKind::Conv, beginsConvolution, followsInConvolution, [](Value, exec::Target) { return true; }, buildConvolutionCall},
+    {exec::FusionKind::Conv, beginsConvolution, followsInConvolution, [](Value) { return true; }, buildConvolutionCall},
     {exec::FusionKind::Attention, nullptr, nullptr, nullptr, buildAttentionCall},
 };
 

@@ -28,7 +28,7 @@ struct LibraryCall {
   // Returns whether the op can follow `last` inside a call of the target's library, whatever its other operands. Null like `begins`.
   bool (*follows)(mlir::Operation *op, mlir::Operation *last, exec::Target target);
   // Returns whether an op inside a call may add the tensor, which has the shape of the results, and not only a bias. Null: it may not.
-  bool (*addsTensor)(mlir::Value tensor, exec::Target target);
+  bool (*addsTensor)(mlir::Value tensor);
   // Builds the instruction. Fails, with an error, where the body of the fusion is not of the call's grammar.
   mlir::LogicalResult (*build)(const CallSite &site);
 };

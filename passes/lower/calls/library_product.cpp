@@ -214,17 +214,17 @@ bool beginsProduct(Operation *op) {
 }
 
 // Returns whether kernels alone read a conversion to f32: they convert for themselves, and half of the bytes are moved.
-static bool isReadByKernels(nn::CastOp conversion, exec::Target target) {
+static bool isReadByKernels(nn::CastOp conversion) {
   return llvm::all_of(conversion->getUsers(), [&](Operation *user) {
     bool isPart = partOf(user, /*traits=*/nullptr) > ProductPart::Conversion;
     Value addend = isPart ? getAddend(user, conversion) : Value();
     bool isInKernel = user->hasTrait<OpTrait::Elementwise>() || isa<nn::ReduceOp>(user);
-    return isInKernel && (!isPart || (addend && !getBias(addend) && !accumulatesIn(addend, target)));
+    return isInKernel && (!isPart || (addend && !getBias(addend) && !accumulatesIn(addend)));
   });
 }
 
 bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
-  if (auto conversion = dyn_cast<nn::CastOp>(op); conversion && isReadByKernels(conversion, target)) {
+  if (auto conversion = dyn_cast<nn::CastOp>(op); conversion && isReadByKernels(conversion)) {
     return false;
   }
   ProductPart before =
@@ -232,11 +232,10 @@ bool followsInProduct(Operation *op, Operation *last, exec::Target target) {
   return before != ProductPart::None && partOf(op, &exec::traitsOf(target)) > before;
 }
 
-bool accumulatesIn(Value tensor, exec::Target target) {
+bool accumulatesIn(Value tensor) {
   Operation *maker = tensor.getDefiningOp();
   auto readsIt = [](OpOperand &use) { return !isa<dist::AfterOp>(use.getOwner()) || use.getOperandNumber() == 0; };
-  return exec::traitsOf(target).accumulates && typeOf(tensor).getElementType().isF32() && maker &&
-         maker->getNumOperands() > 0 && // it is no constant, and no variable
+  return typeOf(tensor).getElementType().isF32() && maker && maker->getNumOperands() > 0 && // it is no constant, and no variable
          llvm::count_if(tensor.getUses(), readsIt) == 1;
 }
 

@@ -34,7 +34,7 @@ bool beginsProduct(mlir::Operation *op);
 bool followsInProduct(mlir::Operation *op, mlir::Operation *last, exec::Target target);
 
 // Returns whether a product can be added up in the place of a tensor, whatever its shape: one of f32 that only this sum reads.
-bool accumulatesIn(mlir::Value tensor, exec::Target target);
+bool accumulatesIn(mlir::Value tensor);
 
 // Returns whether a fusion of kind gemm adds its product to this operand.
 bool isAccumulator(exec::FusionOp fusion, unsigned operand);

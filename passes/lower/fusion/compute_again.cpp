@@ -171,7 +171,8 @@ private:
       if (!needed.contains(result)) {
         continue;
       }
-      bool isOwn = isFull(result) || isView(op);
+      bool isScalar = shapeOf(result).empty() && !isRow(result); // the offset of a device's shard in an index
+      bool isOwn = isFull(result) || isView(op) || isScalar;
       if ((result != value && isStored(result)) || (!isOwn && isRow(result))) {
         decision.leaves.insert(result);
       } else if (isOwn && (isView(op) || isElementwise(op))) {

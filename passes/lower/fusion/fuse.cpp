@@ -387,7 +387,7 @@ private:
       return joinsAsBias(factor);
     }
     Value addend = getAddend(&op, last);
-    return !addend || joinsAsBias(addend) || (call.addsTensor && call.addsTensor(addend, target) && joinsAsTensor(addend));
+    return !addend || joinsAsBias(addend) || (call.addsTensor && call.addsTensor(addend) && joinsAsTensor(addend));
   }
 
   // The group that computes what is added can be closed: a result of a call that is read once only is read by nobody in it.

@@ -62,7 +62,7 @@ CallDesc biasAlone(const CallDesc &whole) {
 
 // Returns what is left of a product when its sums are computed apart, or its bias lies in out already.
 CallDesc remainder(CallDesc whole) {
-  whole.adds = whole.product.addend == ASHLAR_RT_ADDEND_BIAS;
+  whole.adds = whole.adds || whole.product.addend == ASHLAR_RT_ADDEND_BIAS;
   whole.product.addend = ASHLAR_RT_ADDEND_NONE;
   whole.product.operand_sum = ASHLAR_RT_SUM_OF_NONE;
   whole.at.bias = whole.at.sums = 0;
@@ -107,8 +107,9 @@ Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdevi
   const auto &desc = *static_cast<const ashlar_rt_gemm_desc *>(instr.desc);
   uint32_t at = 0;
   bool sums = desc.operand_sum != ASHLAR_RT_SUM_OF_NONE;
+  const bool hasBias = desc.addend == ASHLAR_RT_ADDEND_BIAS; // what out holds needs no buffer of its own
   const bool hasAuxiliary = desc.auxiliary != ASHLAR_RT_AUXILIARY_NONE, readsAuxiliary = desc.auxiliary == ASHLAR_RT_AUXILIARY_READ;
-  uint32_t wanted = 3 + (desc.addend != ASHLAR_RT_ADDEND_NONE) + sums + hasAuxiliary;
+  uint32_t wanted = 3 + hasBias + sums + hasAuxiliary;
   if (instr.num_buffers != wanted) {
     return internal("{}: a matrix product has {} buffers, not {}", instr.name, instr.num_buffers, wanted);
   }
@@ -123,14 +124,14 @@ Status sortMatmulOperands(const ashlar_rt_instr &instr, const std::vector<CUdevi
     return addresses[at++];
   };
   operands.inDtype = instr.buffers[0].dtype;
-  operands.outDtype = instr.buffers[2 + (desc.addend != ASHLAR_RT_ADDEND_NONE) + readsAuxiliary].dtype;
+  operands.outDtype = instr.buffers[2 + hasBias + readsAuxiliary].dtype;
   auto takeAuxiliary = [&] {
     return hasMask(desc) ? take("the mask", desc.m * desc.auxiliary_row / CHAR_BIT, ASHLAR_RT_I8)
                          : take("the auxiliary tensor", desc.m * desc.auxiliary_row, operands.outDtype);
   };
   operands.a = take("A", desc.batch * desc.m * desc.k, operands.inDtype);
   operands.b = take("B", desc.batch * desc.k * desc.n, operands.inDtype);
-  operands.bias = desc.addend != ASHLAR_RT_ADDEND_NONE ? take("the bias", desc.n, operands.outDtype) : 0;
+  operands.bias = hasBias ? take("the bias", desc.n, operands.outDtype) : 0;
   operands.auxiliary = readsAuxiliary ? takeAuxiliary() : 0;
   operands.out = take("out", desc.batch * desc.m * desc.n, operands.outDtype);
   operands.sums = sums ? take("the sums", desc.operand_sum == ASHLAR_RT_SUM_OF_A ? desc.m : desc.n, operands.outDtype) : 0;
@@ -179,7 +180,7 @@ Status Matmuls::create(CudaDevice &gpu, CUdeviceptr memory, CUstream stream) {
 }
 
 Status Matmuls::prepare(const ashlar_rt_gemm_desc &desc, const MatmulOperands &operands, const char *name, size_t &number) {
-  CallDesc whole{desc, operands};
+  CallDesc whole{desc, operands, /*adds=*/desc.addend == ASHLAR_RT_ADDEND_OUT};
   auto prepared = std::make_unique<Prepared>();
   std::string lost;
   ASHLAR_RETURN_IF_ERROR(layOut(whole, name, *prepared, lost));
@@ -232,7 +233,7 @@ Status Matmuls::replace(const CallDesc &whole, const char *name, const std::stri
   std::string refusal = "nothing replaces it";
   if (whole.product.auxiliary != ASHLAR_RT_AUXILIARY_NONE) {
     ASHLAR_RETURN_IF_ERROR(tryKernel(whole, name, prepared, refusal));
-  } else if (whole.product.operand_sum != ASHLAR_RT_SUM_OF_NONE || whole.product.addend != ASHLAR_RT_ADDEND_NONE) {
+  } else if (whole.product.operand_sum != ASHLAR_RT_SUM_OF_NONE || whole.product.addend == ASHLAR_RT_ADDEND_BIAS) {
     ASHLAR_RETURN_IF_ERROR(tryParts(whole, name, prepared, refusal));
   }
   if (!refusal.empty()) {

@@ -152,3 +152,34 @@ func.func @transposed(%x: tensor<256x256xbf16>, %y: tensor<256x256xbf16>) -> ten
   }
   return %r : tensor<256x256xf32>
 }
+
+// -----
+
+// One-hot numbers of a vocabulary that is sharded are compared again, too: a device's first column is computed from a scalar.
+// CHECK-LABEL: @sharded
+// CHECK: %[[P:.*]] = exec.fusion rows({{.*}} -> tensor<64xf32>
+// CHECK: %[[S:.*]] = dist.all_reduce sum %[[P]]
+// CHECK: exec.fusion loop({{.*}} -> tensor<64x256xbf16>
+// CHECK: nn.mul {{.*}} : tensor<i64>
+// CHECK: nn.compare eq
+dist.mesh @mesh <["tp" = 2]>
+func.func @sharded(%s: tensor<64x256xbf16>, %labels: tensor<64xi64>) -> (tensor<64x256xbf16>) {
+  %device = dist.axis_index over ["tp"] : tensor<i64>
+  %index = nn.index [0, 1] : tensor<64x256xi64>
+  %columns = nn.constant dense<256> : tensor<i64>
+  %first = nn.mul %device, %columns : tensor<i64>
+  %offset = nn.broadcast %first dims = [] : tensor<i64> -> tensor<64x256xi64>
+  %numbers = nn.add %index, %offset : tensor<64x256xi64>
+  %wide = nn.broadcast %labels dims = [0] : tensor<64xi64> -> tensor<64x256xi64>
+  %is = nn.compare eq %numbers, %wide : tensor<64x256xi64> -> tensor<64x256xi1>
+  %zero = nn.constant dense<0.0> : tensor<64x256xf32>
+  %t = nn.cast %s : tensor<64x256xbf16> -> tensor<64x256xf32>
+  %picked = nn.select %is, %t, %zero : tensor<64x256xi1>, tensor<64x256xf32>
+  %term = nn.reduce sum %picked dims = [1] : tensor<64x256xf32> -> tensor<64xf32>
+  %sum = dist.all_reduce sum %term over ["tp"] : tensor<64xf32>
+  %rows = nn.broadcast %sum dims = [0] : tensor<64xf32> -> tensor<64x256xf32>
+  %d = nn.sub %t, %rows : tensor<64x256xf32>
+  %g = nn.select %is, %d, %t : tensor<64x256xi1>, tensor<64x256xf32>
+  %narrow = nn.cast %g : tensor<64x256xf32> -> tensor<64x256xbf16>
+  return %narrow : tensor<64x256xbf16>
+}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Products where cuBLASLt refuses something, on the emulator: several calls give the bits of one.
+// Products on the emulator: where cuBLASLt refuses something, several calls give the bits of one; products added to what is there.
 
 #include "runtime/kernels/cuda/matmul.h"
 #include "test/unit/kernels/cuda/emulated_device.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace ashlar;
@@ -60,7 +61,8 @@ public:
     outBytes = static_cast<size_t>(desc.batch * desc.m * desc.n) * bytesOf(types.out);
     const int64_t sums = desc.operand_sum == ASHLAR_RT_SUM_OF_NONE ? 0 : desc.operand_sum == ASHLAR_RT_SUM_OF_A ? desc.m : desc.n;
     sumBytes = static_cast<size_t>(sums) * bytesOf(types.out);
-    operands.out = gpu.allocate(outBytes);
+    operands.out = desc.addend == ASHLAR_RT_ADDEND_OUT ? gpu.values(types.out, outBytes / bytesOf(types.out), 4) : gpu.allocate(outBytes);
+    before = gpu.download(operands.out, outBytes);
     operands.sums = sumBytes != 0 ? gpu.allocate(sumBytes) : 0;
   }
 
@@ -81,6 +83,9 @@ public:
       const size_t bytes = address == operands.out ? outBytes : sumBytes;
       REQUIRE((bytes == 0 || gpu.device.driver().cuMemsetD8Async(address, 0xff, bytes, gpu.stream) == CUDA_SUCCESS));
     }
+    if (desc.addend == ASHLAR_RT_ADDEND_OUT) {
+      REQUIRE(gpu.device.driver().cuMemcpyHtoDAsync_v2(operands.out, before.data(), outBytes, gpu.stream) == CUDA_SUCCESS);
+    }
     // Other calls use the workspace in between, ones or not.
     REQUIRE(gpu.device.driver().cuMemsetD8Async(workspace, 0xff, kMatmulWorkspaceBytes, gpu.stream) == CUDA_SUCCESS);
     REQUIRE(matmuls.enqueue(number, gpu.stream).message() == "");
@@ -94,6 +99,7 @@ public:
   Types types;
   MatmulOperands operands;
   size_t outBytes = 0, sumBytes = 0;
+  std::vector<char> before; // of out
 };
 
 } // namespace
@@ -150,6 +156,39 @@ TEST_CASE("matmul: a refused bias is put into the result, and the product added 
       }
     }
   }
+}
+
+TEST_CASE("matmul: a product is added to what its result holds", "[cuda][matmul]") {
+  for (const Types &types : kTypes) {
+    if (types.out != ASHLAR_RT_F32) {
+      continue; // sums of narrow types would be rounded each time
+    }
+    for (uint32_t variant = 0; variant < 8; ++variant) {
+      ashlar_rt_gemm_desc desc = product((variant & 4) != 0 ? 3 : 1, 5, 10, 33);
+      desc.transpose_a = variant & 1;
+      desc.transpose_b = variant >> 1 & 1;
+      Case alone(desc, types);
+      const Result one = alone.run();
+      desc.addend = ASHLAR_RT_ADDEND_OUT;
+      desc.epilogue = (variant & 1) != 0 ? ASHLAR_RT_EPILOGUE_RELU : ASHLAR_RT_EPILOGUE_NONE; // of the whole sum
+      Case added(desc, types);
+      const Result sum = added.run();
+      INFO(types.in << " to " << types.out << ", variant " << variant);
+      REQUIRE((one.error == "" && sum.error == "" && sum.refusal == "" && sum.replacements.empty()));
+      for (size_t i = 0; i < one.out.size(); i += sizeof(float)) {
+        float product = 0, before = 0, got = 0;
+        std::memcpy(&product, one.out.data() + i, sizeof(float));
+        std::memcpy(&before, added.before.data() + i, sizeof(float));
+        std::memcpy(&got, sum.out.data() + i, sizeof(float));
+        const float exact = product + before;
+        REQUIRE(got == ((variant & 1) != 0 ? std::max(exact, 0.0f) : exact));
+      }
+    }
+  }
+  ashlar_rt_gemm_desc desc = product(1, 8, 10, 6);
+  desc.addend = ASHLAR_RT_ADDEND_OUT;
+  const Setting set("ASHLAR_EMULATOR_CUBLASLT_FAILING", "8");
+  CHECK_THAT(Case(desc, kTypes[0]).run().error, Contains("f32 to f32, DEFAULT on the old out") && EndsWith("; nothing replaces it"));
 }
 
 TEST_CASE("matmul: the first algorithm that runs is taken", "[cuda][matmul]") {

@@ -65,6 +65,19 @@ TEST_CASE("matmul: the bias comes before out, sums after it, and both have its t
   }
 }
 
+TEST_CASE("matmul: what out holds is no operand of its own", "[cuda][matmul]") {
+  Example sum;
+  sum.desc.addend = ASHLAR_RT_ADDEND_OUT;
+  sum.add(ASHLAR_RT_BF16, 2 * 6);
+  sum.add(ASHLAR_RT_BF16, 2 * 390);
+  sum.add(ASHLAR_RT_F32, 4 * 260);
+  MatmulOperands operands;
+  REQUIRE(sum.sort(operands).message() == "");
+  CHECK((operands.out == 1003 && operands.bias == 0 && operands.outDtype == ASHLAR_RT_F32));
+  sum.add(ASHLAR_RT_F32, 4 * 260);
+  CHECK(sum.sort(operands).message() == "product: a matrix product has 4 buffers, not 3");
+}
+
 TEST_CASE("matmul: an auxiliary tensor that is read comes before out, one that is written last", "[cuda][matmul]") {
   // A mask has 256 bits for 130 columns.
   Example forward;

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Products of bf16 for AVX-512 with its instruction of them, which adds two products to each lane: an element is two numbers of a row of A
-// or a column of B. In each lane it is two fused multiply-adds, of the second number and then of the first; numbers below 2^-126 count as
-// 0, operands and sums.
+// or a column of B.
 
 #include "runtime/kernels/cpu/gemm_kernel.h"
 
@@ -23,9 +22,7 @@ constexpr int kTileVectors = 2;
 
 #include "runtime/kernels/cpu/epilogue.inc"
 
-inline __attribute__((always_inline)) Vector multiplyAdd(Vector sum, Vector left, Vector right) {
-  return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(left), reinterpret_cast<__m512bh>(right));
-}
+#include "runtime/kernels/cpu/pairs.inc"
 
 #include "runtime/kernels/cpu/gemm_tile.inc"
 

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 28
+#define ASHLAR_RT_ABI_VERSION 29
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -182,9 +182,9 @@ typedef struct {
 } ashlar_rt_conv_dim;
 
 // A convolution or one of its gradients. x: (batch, in..., groups * channels_in), y: (batch, out..., groups * channels_out), w: (groups *
-// channels_out, channels_in, kernel...), on cuda (groups * channels_out, kernel..., channels_in), dense, of one dtype. On cpu: f32. On
-// cuda: f32, bf16 or f16, summed in f32, with the convolution alone, and with equal padding before and after a dim. buffers, and the
-// result:
+// channels_out, channels_in, kernel...), on cuda (groups * channels_out, kernel..., channels_in), dense, the operands of one dtype: f32,
+// bf16 or f16, summed in f32. The result has that dtype, and so have scale, bias and residual; or on cpu all of them are f32. On cuda: the
+// convolution alone, and equal padding before and after a dim. buffers, and the result:
 //   forward   {x, w, [scale,] [bias,] [residual (as y),] y}   y = epilogue(convolution * scale + bias + residual)
 //   data      {y, w, [scale,] [bias,] [residual (as x),] x}   x = epilogue(gradient with respect to x * scale + bias + residual)
 //   weights   {x, y, w}                                       w = gradient with respect to w, and nothing else
@@ -199,6 +199,8 @@ typedef struct {
   uint32_t spatial_dims;                            // 1 to 3
   int64_t batch, groups, channels_in, channels_out; // channels of one group
   ashlar_rt_conv_dim dims[3];                       // of fewer spatial dims: the first ones are {1, 1, 1, 1, 1, 0}
+  uint32_t narrow;                                  // of bf16 or f16: ASHLAR_RT_BF16 or ASHLAR_RT_F16, else 0
+  uint32_t narrow_out;                              // and so are the result, scale, bias and residual
 } ashlar_rt_conv_desc;
 
 typedef enum { ASHLAR_RT_ATTENTION_FORWARD = 1, ASHLAR_RT_ATTENTION_BACKWARD = 2 } ashlar_rt_attention_kind;

@@ -63,6 +63,10 @@ constexpr uint64_t kConvTableBytes = uint64_t{128} << 10;
 constexpr uint64_t kConvPositions = 384;
 // Pixels of a block, channels of a piece of the chain, and floats from pixel to pixel where they are copied.
 constexpr int64_t kConvBlockPixels = 192, kConvBlockChain = 576, kConvCopiedPixel = kConvBlockChain + 16;
+// Places whose addresses fit into the table for a block, and once more for its copies; columns whose sums are kept where they are rounded
+// to bf16 or f16, and floats that these rows are longer, so that they do not share lines of the L1 cache.
+constexpr int64_t kConvBlockPlaces = kConvTableBytes / sizeof(void *) / 2 / kConvBlockPixels;
+constexpr uint64_t kConvSumCols = 1024, kConvSumPadding = 16;
 
 // Returns the number of places in the kernel's window.
 constexpr uint64_t convPlaces(const ashlar_rt_conv_desc &desc) {
@@ -85,13 +89,25 @@ constexpr uint64_t foldedColumns(const ashlar_rt_conv_dim &dim) {
   return (dim.out - 1) * dim.stride + dim.kernel;
 }
 
-// Returns the bytes that fixed weights take in the order of the kernel, at least; 0 where every run orders them in its workspace.
+// Returns the bytes that fixed weights take in the order of the kernel, at least; 0 where every run orders them in its workspace. bf16 and
+// f16 are numbers of two bytes, or elements of two numbers, and from place to place a row of these more.
 constexpr uint64_t orderedWeightBytes(const ashlar_rt_conv_desc &desc) {
   uint64_t places = convPlaces(desc), in = desc.channels_in, out = desc.channels_out;
   uint64_t cols = desc.kind == ASHLAR_RT_CONV_DATA ? in : out, depth = desc.kind == ASHLAR_RT_CONV_DATA ? out : in;
   uint64_t columns = isDepthwise(desc) ? roundUp(desc.groups, kConvTileCols) : desc.groups * roundUp(cols, kConvTileCols);
-  uint64_t rows = places * (isDepthwise(desc) ? 1 : depth + 1);
-  return desc.fixed_weights != 0 ? roundUp(rows * columns * sizeof(float), ASHLAR_RT_ALIGNMENT) : 0;
+  uint64_t rows = places * (isDepthwise(desc) ? 1 : desc.narrow != 0 ? depth + 3 : depth + 1);
+  uint64_t bytes = rows * columns * (desc.narrow != 0 ? sizeof(uint16_t) : sizeof(float));
+  return desc.fixed_weights != 0 ? roundUp(bytes, ASHLAR_RT_ALIGNMENT) : 0;
+}
+
+// Returns the bytes of sums of a block that wait in f32 for the next piece of their chains, where the result is bf16 or f16.
+constexpr uint64_t convSumBytes(const ashlar_rt_conv_desc &desc) {
+  int64_t places = convPlaces(desc), depth = desc.kind == ASHLAR_RT_CONV_DATA ? desc.channels_out : desc.channels_in;
+  uint64_t cols = desc.kind == ASHLAR_RT_CONV_DATA ? desc.channels_in : desc.channels_out;
+  uint64_t columns = std::min(desc.groups * roundUp(cols, kConvTileCols), kConvSumCols) + kConvSumPadding;
+  bool isOneBlock = places * depth <= kConvBlockChain && places <= kConvBlockPlaces;
+  bool keepsSums = desc.narrow_out != 0 && desc.kind != ASHLAR_RT_CONV_WEIGHTS && !isDepthwise(desc) && !isOneBlock;
+  return keepsSums ? kConvBlockPixels * columns * sizeof(float) : 0;
 }
 
 // Returns whether two calls read the same weights in one order, so that they can share it.
@@ -113,11 +129,12 @@ constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
   if (isDepthwise(desc)) {
     bytes = places * roundUp(desc.groups, kConvTileCols) * sizeof(float);
   }
-  bytes = desc.fixed_weights != 0 ? 0 : bytes;
-  bytes += desc.groups * depth * std::max<uint64_t>(desc.dims[2].kernel, 1) * sizeof(float); // zeros
+  bytes = desc.fixed_weights != 0 && (desc.narrow == 0 || isDepthwise(desc)) ? 0 : bytes;
+  bytes += (desc.groups * depth * std::max<uint64_t>(desc.dims[2].kernel, 1) + kConvTileCols) * sizeof(float); // zeros
   bytes += std::max(kConvTableBytes, 2 * kConvTileRows * places * sizeof(void *)) + kConvPositions * sizeof(int64_t);
   bytes += kConvPositions * kConvTileCols * sizeof(float) + 8 * places * sizeof(int64_t); // a panel of the gradient, lists of places
-  bytes += depth > kConvBlockChain ? kConvBlockPixels * kConvCopiedPixel * sizeof(float) : 0;
+  bytes += depth > kConvBlockChain || desc.narrow != 0 ? kConvBlockPixels * kConvCopiedPixel * sizeof(float) : 0;
+  bytes += convSumBytes(desc);
   if (foldsColumns(desc)) {
     bytes += desc.dims[0].in * desc.dims[1].in * foldedColumns(desc.dims[2]) * in * sizeof(float);
   }

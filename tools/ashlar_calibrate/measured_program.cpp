@@ -22,22 +22,6 @@ uint64_t aligned(uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// As the kernels that the compiler emits for casts: element by element.
-void widen(void *const *buffers, int64_t begin, int64_t end) {
-  const auto *in = static_cast<const Bf16 *>(buffers[0]);
-  auto *out = static_cast<float *>(buffers[1]);
-  for (int64_t i = begin; i < end; ++i) {
-    out[i] = static_cast<float>(in[i]);
-  }
-}
-void narrow(void *const *buffers, int64_t begin, int64_t end) {
-  const auto *in = static_cast<const float *>(buffers[0]);
-  auto *out = static_cast<Bf16 *>(buffers[1]);
-  for (int64_t i = begin; i < end; ++i) {
-    out[i] = Bf16(in[i]);
-  }
-}
-
 // The sum of two rows of one cache line.
 void addRows(void *const *buffers, int64_t, int64_t) {
   const auto *a = static_cast<const float *>(buffers[0]), *b = static_cast<const float *>(buffers[1]);
@@ -74,27 +58,6 @@ void MeasuredImage::add(const std::string &label, const std::vector<Instruction>
   list.push_back({label, name, count, isCollective});
 }
 
-MeasuredImage::Instruction MeasuredImage::convert(ashlar_rt_kernel_fn function, int64_t elements, uint64_t from, uint64_t to) {
-  kernels.push_back({function, nullptr, elements, /*grain=*/4096});
-  return {ASHLAR_RT_KERNEL, &kernels.back(), {elements * from, elements * to}};
-}
-
-void MeasuredImage::addCall(const std::string &label, uint32_t kind, const void *desc, const std::vector<int64_t> &operands,
-                            int64_t result) {
-  Instruction call{kind, desc, {}};
-  std::vector<Instruction> wide;
-  for (int64_t elements : operands) {
-    call.bytes.push_back(elements * sizeof(float));
-    wide.push_back(convert(widen, elements, sizeof(Bf16), sizeof(float)));
-  }
-  call.bytes.push_back(result * sizeof(float));
-  wide.push_back(call);
-  wide.push_back(convert(narrow, result, sizeof(float), sizeof(Bf16)));
-  const size_t type = label.find("TYPE");
-  add(std::string(label).replace(type, 4, "f32"), {call}, /*count=*/1);
-  add(std::string(label).replace(type, 4, "bf16"), wide, /*count=*/1);
-}
-
 void MeasuredImage::addProduct(int64_t size, int64_t m, int64_t n, int64_t k, bool transposeA) {
   for (const uint32_t narrow : {uint32_t{0}, static_cast<uint32_t>(ASHLAR_RT_BF16)}) {
     products.push_back({/*batch=*/1, m, n, k, transposeA, 0, 0, ASHLAR_RT_EPILOGUE_NONE, ASHLAR_RT_SUM_OF_NONE, 0, 0, 0, narrow, narrow});
@@ -116,18 +79,34 @@ void MeasuredImage::addConvolution(int64_t size, uint32_t kind, int64_t in, int6
   constexpr int64_t kSide = 14, kWindow = 3;
   const int64_t batch = std::max<int64_t>(1, 128 / std::max<int64_t>(size, 16)); // a call takes a millisecond at most
   const ashlar_rt_conv_dim dim = {kSide, kSide, kWindow, /*stride=*/1, /*dilation=*/1, /*low=*/1};
-  convolutions.push_back(
-      {kind, 0, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, 0, /*spatial_dims=*/2, batch, /*groups=*/1, in, out, {{1, 1, 1, 1, 1, 0}, dim, dim}});
   const int64_t x = batch * kSide * kSide * in, y = batch * kSide * kSide * out, w = in * out * kWindow * kWindow;
   const int64_t flops = 2 * y * in * kWindow * kWindow;
-  const std::string label = "convolution " + std::to_string(size) + " TYPE " + std::to_string(flops);
-  switch (kind) {
-  case ASHLAR_RT_CONV_FORWARD:
-    return addCall(label, ASHLAR_RT_CONV, &convolutions.back(), {x, w}, y);
-  case ASHLAR_RT_CONV_DATA:
-    return addCall(label, ASHLAR_RT_CONV, &convolutions.back(), {y, w}, x);
-  default:
-    return addCall(label, ASHLAR_RT_CONV, &convolutions.back(), {x, y}, w);
+  for (const uint32_t narrow : {uint32_t{0}, static_cast<uint32_t>(ASHLAR_RT_BF16)}) {
+    const bool isNarrow = narrow != 0, isOutNarrow = isNarrow && kind != ASHLAR_RT_CONV_WEIGHTS; // a weight's gradient is f32
+    convolutions.push_back({kind,
+                            0,
+                            0,
+                            0,
+                            ASHLAR_RT_EPILOGUE_NONE,
+                            0,
+                            0,
+                            /*spatial_dims=*/2,
+                            batch,
+                            /*groups=*/1,
+                            in,
+                            out,
+                            {{1, 1, 1, 1, 1, 0}, dim, dim},
+                            narrow,
+                            isOutNarrow});
+    const uint64_t bytes = isNarrow ? sizeof(Bf16) : sizeof(float), outBytes = isOutNarrow ? sizeof(Bf16) : sizeof(float);
+    Instruction call{ASHLAR_RT_CONV, &convolutions.back(), {x * bytes, w * bytes, y * outBytes}};
+    if (kind == ASHLAR_RT_CONV_DATA) {
+      call.bytes = {y * bytes, w * bytes, x * outBytes};
+    } else if (kind == ASHLAR_RT_CONV_WEIGHTS) {
+      call.bytes = {x * bytes, y * bytes, w * outBytes};
+    }
+    const char *type = isNarrow ? "bf16 " : "f32 ";
+    add("convolution " + std::to_string(size) + " " + type + std::to_string(flops), {call}, /*count=*/1);
   }
 }
 

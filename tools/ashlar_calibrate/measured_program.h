@@ -62,11 +62,8 @@ private:
   };
 
   void add(const std::string &label, const std::vector<Instruction> &instructions, uint32_t count, bool isCollective = false);
-  // Adds a call, and the same between conversions from bf16 and to it. `operands`, `result`: elements.
-  void addCall(const std::string &label, uint32_t kind, const void *desc, const std::vector<int64_t> &operands, int64_t result);
   void addProduct(int64_t size, int64_t m, int64_t n, int64_t k, bool transposeA);
   void addConvolution(int64_t size, uint32_t kind, int64_t in, int64_t out);
-  Instruction convert(ashlar_rt_kernel_fn function, int64_t elements, uint64_t from, uint64_t to);
 
   const uint32_t ranks;
   std::vector<Measured> list;

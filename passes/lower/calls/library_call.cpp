@@ -7,6 +7,7 @@
 #include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
+#include "runtime/abi/ashlar_rt.h"
 
 using namespace mlir;
 
@@ -38,6 +39,11 @@ Value getAddend(Operation *op, Operation *last) {
 
 Value getFactor(Operation *op, Operation *last) {
   return isa<nn::MulOp>(op) ? op->getOperand(op->getOperand(0).getDefiningOp() == last ? 1 : 0) : Value();
+}
+
+uint32_t narrowOf(exec::BufferAttr buffer) {
+  Type element = buffer.getType().getElementType();
+  return element.isBF16() ? ASHLAR_RT_BF16 : element.isF16() ? ASHLAR_RT_F16 : 0;
 }
 
 Value getBias(Value value) {

@@ -45,6 +45,9 @@ mlir::Value getAddend(mlir::Operation *op, mlir::Operation *last);
 // Returns the factor by which the op multiplies the result of `last`. Null when the op does not.
 mlir::Value getFactor(mlir::Operation *op, mlir::Operation *last);
 
+// Returns the type of bf16 or f16 that a buffer has, as in the runtime; 0 of any other.
+uint32_t narrowOf(exec::BufferAttr buffer);
+
 // Returns the value that `value` repeats along all dims but the last, as a bias is; null when it is no such value, or null.
 mlir::Value getBias(mlir::Value value);
 

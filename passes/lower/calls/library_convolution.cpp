@@ -197,7 +197,9 @@ ashlar_rt_conv_desc describeConvolution(exec::ConvOp call) {
                            static_cast<int64_t>(call.getGroups()),
                            static_cast<int64_t>(call.getChannelsIn()),
                            static_cast<int64_t>(call.getChannelsOut()),
-                           {}};
+                           {},
+                           narrowOf(cast<exec::BufferAttr>(call.getBuffers()[0])),
+                           narrowOf(cast<exec::BufferAttr>(call.getBuffers()[call.getBuffers().size() - 1])) != 0};
   ashlar_rt_conv_dim *dim = desc.dims;
   for (size_t unused = call.getDims().size(); unused < std::size(desc.dims); ++unused) {
     *dim++ = {1, 1, 1, 1, 1, 0};

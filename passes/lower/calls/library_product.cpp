@@ -152,12 +152,6 @@ uint32_t bytesOf(exec::GemmOp call) {
   return ASHLAR_RT_BYTES | (isUnsigned(0) ? 0 : ASHLAR_RT_SIGNED_A) | (isUnsigned(1) ? 0 : ASHLAR_RT_SIGNED_B);
 }
 
-// Returns the type of bf16 or f16 that a buffer has; 0 of any other.
-uint32_t narrowOf(exec::GemmOp call, unsigned buffer) {
-  Type element = cast<exec::BufferAttr>(call.getBuffers()[buffer]).getType().getElementType();
-  return element.isBF16() ? ASHLAR_RT_BF16 : element.isF16() ? ASHLAR_RT_F16 : 0;
-}
-
 // Without a default: a new case does not compile until it has a number here.
 uint32_t numberOf(exec::OperandSum sum) {
   switch (sum) {
@@ -276,6 +270,7 @@ LogicalResult buildProductCall(const CallSite &site) {
 }
 
 ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
+  auto narrowAt = [&](unsigned i) { return narrowOf(cast<exec::BufferAttr>(call.getBuffers()[i])); };
   return {static_cast<int64_t>(call.getBatch()),
           static_cast<int64_t>(call.getM()),
           static_cast<int64_t>(call.getN()),
@@ -290,8 +285,8 @@ ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
           call.getAllowTf32(),
           call.getFixedWeights(),
           bytesOf(call),
-          narrowOf(call, 0),
-          narrowOf(call, call.getOutIndex()) != 0,
+          narrowAt(0),
+          narrowAt(call.getOutIndex()) != 0,
           numberOf(call.getAuxiliary()),
           auxiliaryRowOf(call)};
 }

@@ -52,12 +52,12 @@ void runGemmParts(void *context, int64_t begin, int64_t end) {
 
 struct ConvCall {
   Conv *conv;
-  const float *a;
-  const float *b;
-  const float *scale;
-  const float *bias;
-  const float *residual;
-  float *out;
+  const void *a;
+  const void *b;
+  const void *scale;
+  const void *bias;
+  const void *residual;
+  void *out;
 };
 
 void runConvParts(void *context, int64_t begin, int64_t end) {
@@ -358,14 +358,13 @@ Status runStep(const Step &step, ThreadPool &pool, ProgressThread &progress, std
     return Status();
   case ASHLAR_RT_CONV:
     for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
-      auto floats = [&](uint32_t i) { return static_cast<float *>(buffers[i]); };
       ConvCall call{step.conv,
-                    floats(0),
-                    floats(1),
-                    step.hasScale ? floats(2) : nullptr,
-                    step.hasBias ? floats(2 + step.hasScale) : nullptr,
-                    step.hasResidual ? floats(step.numBuffers - 2) : nullptr,
-                    floats(step.numBuffers - 1)};
+                    buffers[0],
+                    buffers[1],
+                    step.hasScale ? buffers[2] : nullptr,
+                    step.hasBias ? buffers[2 + step.hasScale] : nullptr,
+                    step.hasResidual ? buffers[step.numBuffers - 2] : nullptr,
+                    buffers[step.numBuffers - 1]};
       pool.parallelFor(step.conv->parts(), /*grain=*/1, runConvParts, &call);
     }
     return Status();

@@ -30,7 +30,7 @@ struct ToyConvolution {
   uint32_t accesses[3] = {read, read, write}, copyAccesses[2] = {read, write};
   ashlar_rt_conv_dim pixels = {kPixels, kPixels, 1, 1, 1, 0}, none = {1, 1, 1, 1, 1, 0};
   ashlar_rt_conv_desc desc = {ASHLAR_RT_CONV_FORWARD, 0, 0, 0, ASHLAR_RT_EPILOGUE_NONE, 0, /*fixed_weights=*/1, 1, 1, 1, kIn, kOut,
-                              {none, none, pixels}};
+                              {none, none, pixels},   0, 0};
   ashlar_rt_instr copy = {ASHLAR_RT_COPY, "copy", 2, copied, copyAccesses, nullptr, 0};
   ashlar_rt_instr conv = {ASHLAR_RT_CONV, "conv", 3, convolved, accesses, &desc, 0};
   ashlar_rt_program programs[2] = {{"init", {ASHLAR_RT_INIT}, 1, &copy}, {"forward", {ASHLAR_RT_RUN}, 1, &conv}};

@@ -30,7 +30,9 @@ const ashlar_rt_conv_desc kConv = {ASHLAR_RT_CONV_FORWARD,
                                    2,
                                    8,
                                    16, // batch, groups, channels
-                                   {{12, 10, 3, 1, 1, 0}, {7, 5, 3, 1, 1, 0}, {1, 1, 1, 1, 1, 0}}};
+                                   {{12, 10, 3, 1, 1, 0}, {7, 5, 3, 1, 1, 0}, {1, 1, 1, 1, 1, 0}},
+                                   0,
+                                   0};
 const ashlar_rt_kernel_desc kKernel = {nullptr, nullptr, 1, 1};
 
 ashlar_rt_instr instr(uint32_t kind, const char *name, const void *desc) {

@@ -13,11 +13,15 @@ namespace ashlar::rt {
 
 namespace {
 
-const ConvKernel &chooseConvKernel() {
+// For operands of f32 (0), bf16 or f16.
+const ConvKernel &chooseConvKernel(uint32_t narrow) {
 #if defined(__x86_64__)
-  return chooseKernel(convKernelGeneric, convKernelAvx2, convKernelAvx512);
+  if (narrow == ASHLAR_RT_BF16 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw")) {
+    return convKernelAvx512Bf16();
+  }
+  return chooseKernel(convKernelsGeneric, convKernelsAvx2, convKernelsAvx512).of(narrow);
 #else
-  return chooseKernel(convKernelGeneric);
+  return convKernelsGeneric().of(narrow);
 #endif
 }
 
@@ -35,6 +39,10 @@ Status check(const ashlar_rt_conv_desc &desc) {
   }
   if (desc.kind == ASHLAR_RT_CONV_WEIGHTS && desc.fixed_weights != 0) {
     return internal("gradient of a filter with fixed weights {}: it has none", desc.fixed_weights);
+  }
+  if ((desc.narrow != 0 && desc.narrow != ASHLAR_RT_BF16 && desc.narrow != ASHLAR_RT_F16) || (desc.narrow == 0 && desc.narrow_out != 0)) {
+    return internal("convolution of type {}, narrow result {}: the types are {} and {}", desc.narrow, desc.narrow_out,
+                    static_cast<int>(ASHLAR_RT_BF16), static_cast<int>(ASHLAR_RT_F16));
   }
   if (desc.batch < 1 || desc.groups < 1 || desc.channels_in < 1 || desc.channels_out < 1) {
     return internal("convolution with batch {}, {} groups, {} channels in and {} out: every size must be at least 1", desc.batch,
@@ -55,7 +63,7 @@ void makeGrids(ConvPlan &plan) {
   for (int d = 0; d < 3; ++d) {
     plan.runs[d] = runsOf(desc.kind, desc.dims[d], plan.folded && d == 2, columns);
   }
-  const int64_t in = desc.groups * plan.depth, out = desc.groups * plan.cols;
+  const int64_t in = desc.groups * plan.depth * plan.numberBytes, out = desc.groups * plan.cols;
   for (const ConvRun &run0 : plan.runs[0]) {
     for (const ConvRun &run1 : plan.runs[1]) {
       for (const ConvRun &run2 : plan.runs[2]) {
@@ -106,21 +114,28 @@ void makePlan(const ashlar_rt_conv_desc &desc, const ConvKernel &kernel, int64_t
   plan.folded = foldsColumns(desc);
   plan.copied = plan.folded && (desc.dims[2].low != 0 || desc.dims[2].in < static_cast<int64_t>(foldedColumns(desc.dims[2])));
   const bool data = desc.kind == ASHLAR_RT_CONV_DATA;
+  plan.numberBytes = desc.narrow != 0 ? sizeof(uint16_t) : sizeof(float);
+  plan.outNarrow = desc.narrow_out != 0 ? desc.narrow : 0;
   plan.filterPlaces = convPlaces(desc);
   plan.depth = data ? desc.channels_out : desc.channels_in;
   plan.cols = data ? desc.channels_in : desc.channels_out;
   plan.channels = plan.folded ? desc.dims[2].kernel * plan.depth : plan.depth;
+  plan.elements = ceilDiv(plan.channels, kernel.perElement);
+  plan.copiesPixels = !kernel.readsNumbers || plan.channels % kernel.perElement != 0;
   plan.panels = desc.groups * ceilDiv(plan.cols, kernel.tileCols);
   plan.tablePointers = std::max<int64_t>(kConvTableBytes / sizeof(void *), 2 * kConvTileRows * plan.filterPlaces);
   // A row more from place to place, for the places of a channel not to fall into the same lines of the L1 cache. Folded columns are
   // contiguous.
-  plan.filterPlaceFloats = (plan.depth + (plan.folded ? 0 : 1)) * kernel.tileCols;
-  plan.placeFloats = plan.depthwise ? ceilDiv(desc.groups, kernel.lanes) * kernel.lanes
-                     : plan.folded  ? desc.dims[2].kernel * plan.filterPlaceFloats
-                                    : plan.filterPlaceFloats;
-  plan.panelFloats = plan.filterPlaces * plan.filterPlaceFloats;
+  plan.placeFloats =
+      plan.depthwise ? ceilDiv(desc.groups, kernel.lanes) * kernel.lanes : (plan.elements + (plan.folded ? 0 : 1)) * kernel.tileCols;
+  plan.panelFloats = plan.filterPlaces / (plan.folded ? desc.dims[2].kernel : 1) * plan.placeFloats;
   makeGrids(plan);
   makeParts(plan, threads);
+}
+
+// Returns the bytes of zeros: of the channels of a pixel, and of a panel's columns.
+uint64_t zeroBytes(const ConvPlan &plan) {
+  return (plan.desc.groups * plan.channels + plan.kernel->tileCols) * sizeof(float);
 }
 
 // Lays out the memory of a part, and returns its bytes.
@@ -133,24 +148,29 @@ uint64_t layOut(const ConvPlan &plan, void *begin, ConvMemory &memory) {
     return reinterpret_cast<void *>(piece);
   };
   const ConvKernel &kernel = *plan.kernel;
-  uint64_t panelBytes = plan.desc.fixed_weights != 0 ? 0 : plan.pieceFloats() * sizeof(float);
-  if (!plan.depthwise && plan.desc.fixed_weights == 0) {
+  const bool isFixed = plan.desc.fixed_weights != 0;
+  uint64_t panelBytes = isFixed ? 0 : plan.pieceBytes();
+  if (!plan.depthwise && (!isFixed || plan.widensOrdered())) {
     const uint64_t sums = plan.grids[0].places() * roundUp(plan.channels, kernel.tileRows) * kernel.tileCols;
     const uint64_t one = (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS ? sums : plan.panelFloats) * sizeof(float);
     panelBytes = std::min(plan.panels * one, std::max(one, kConvPanelBytes));
+  } else if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
+    panelBytes = plan.filterPlaces * plan.placeFloats * sizeof(float);
   }
   const ashlar_rt_conv_dim *dims = plan.desc.dims;
+  const bool copies = plan.channels > kConvBlockChain || plan.desc.narrow != 0;
   memory.panels = static_cast<float *>(take(panelBytes));
-  memory.zeros = static_cast<float *>(take(plan.desc.groups * plan.channels * sizeof(float)));
+  memory.zeros = static_cast<char *>(take(zeroBytes(plan)));
   memory.table = take(plan.tablePointers * sizeof(void *));
   memory.at = static_cast<int64_t *>(take(kConvPositions * sizeof(int64_t)));
   memory.places = static_cast<ConvPlace *>(take(plan.filterPlaces * sizeof(ConvPlace)));
   memory.panelAt = static_cast<int64_t *>(take(plan.filterPlaces * sizeof(int64_t)));
   memory.counts = static_cast<int64_t *>(take(plan.filterPlaces * sizeof(int64_t)));
   memory.gradient = static_cast<float *>(take(kConvPositions * kernel.tileCols * sizeof(float)));
-  memory.pixels = static_cast<float *>(take(plan.channels > kConvBlockChain ? kConvBlockPixels * kConvCopiedPixel * sizeof(float) : 0));
+  memory.pixels = static_cast<float *>(take(copies ? kConvBlockPixels * kConvCopiedPixel * sizeof(float) : 0));
+  memory.sums = static_cast<float *>(take(convSumBytes(plan.desc)));
   memory.image =
-      static_cast<float *>(take(plan.copied ? dims[0].in * dims[1].in * foldedColumns(dims[2]) * plan.depth * sizeof(float) : 0));
+      static_cast<char *>(take(plan.copied ? dims[0].in * dims[1].in * foldedColumns(dims[2]) * plan.depth * plan.numberBytes : 0));
   return end - first;
 }
 
@@ -161,15 +181,15 @@ int64_t ConvPlan::chunk(int64_t floats, Range range) const {
   return std::max<int64_t>(1, std::min(fitting, range.end - range.begin));
 }
 
-void ConvPlan::copyImage(const float *x, int64_t image, float *copy) const {
+void ConvPlan::copyImage(const char *x, int64_t image, char *copy) const {
   const ashlar_rt_conv_dim &dim = desc.dims[2];
-  const int64_t rows = desc.dims[0].in * desc.dims[1].in, columns = foldedColumns(dim);
+  const int64_t rows = desc.dims[0].in * desc.dims[1].in, columns = foldedColumns(dim), pixel = depth * numberBytes;
   const int64_t begin = std::clamp<int64_t>(dim.low, 0, columns), end = std::clamp<int64_t>(dim.in + dim.low, begin, columns);
-  const float *from = x + image * rows * dim.in * depth;
-  for (int64_t row = 0; row < rows; ++row, from += dim.in * depth, copy += columns * depth) {
-    std::fill(copy, copy + begin * depth, 0.0f);
-    std::memcpy(copy + begin * depth, from + (begin - dim.low) * depth, (end - begin) * depth * sizeof(float));
-    std::fill(copy + end * depth, copy + columns * depth, 0.0f);
+  const char *from = x + image * rows * dim.in * pixel;
+  for (int64_t row = 0; row < rows; ++row, from += dim.in * pixel, copy += columns * pixel) {
+    std::memset(copy, 0, begin * pixel);
+    std::memcpy(copy + begin * pixel, from + (begin - dim.low) * pixel, (end - begin) * pixel);
+    std::memset(copy + end * pixel, 0, (columns - end) * pixel);
   }
 }
 
@@ -186,7 +206,7 @@ Conv &Conv::operator=(Conv &&) noexcept = default;
 Conv::~Conv() = default;
 
 Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, Conv &conv, GemmWorkspace *workspace) {
-  return prepare(desc, threads, chooseConvKernel(), conv, workspace);
+  return prepare(desc, threads, chooseConvKernel(desc.narrow), conv, workspace);
 }
 
 Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, const ConvKernel &kernel, Conv &conv, GemmWorkspace *workspace) {
@@ -200,7 +220,7 @@ Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, const ConvKer
   if (bytes > state->partBytes) {
     return internal("convolution: the {} kernel needs {} bytes of workspace, the plan has {}", kernel.name, bytes, state->partBytes);
   }
-  const uint64_t ordered = state->plan.orderedPieces() * state->plan.pieceFloats() * sizeof(float);
+  const uint64_t ordered = state->plan.orderedPieces() * state->plan.pieceBytes();
   if (desc.fixed_weights != 0 && ordered > orderedWeightBytes(desc)) {
     return internal("convolution: the {} kernel needs {} bytes for ordered weights, the plan has {}", kernel.name, ordered,
                     orderedWeightBytes(desc));
@@ -222,28 +242,29 @@ int Conv::orderedPieces() const {
   return static_cast<int>(state->plan.orderedPieces());
 }
 
-void Conv::order(int piece, const float *weights, float *ordered) const {
-  orderWeights(state->plan, weights, piece, ordered + piece * state->plan.pieceFloats());
+void Conv::order(int piece, const void *weights, void *ordered) const {
+  orderWeights(state->plan, weights, piece, static_cast<char *>(ordered) + piece * state->plan.pieceBytes());
 }
 
-void Conv::runPart(int part, const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out) {
+void Conv::runPart(int part, const void *a, const void *b, const void *scale, const void *bias, const void *residual, void *out) {
   const ConvPlan &plan = state->plan;
   ConvMemory memory;
   layOut(plan, reinterpret_cast<char *>(state->workspace->data()) + part * state->partBytes, memory);
-  std::fill(memory.zeros, memory.zeros + plan.desc.groups * plan.channels, 0.0f);
-  scale = plan.desc.has_scale ? scale : nullptr;
-  bias = plan.desc.has_bias ? bias : nullptr;
-  residual = plan.desc.has_residual ? residual : nullptr;
+  std::memset(memory.zeros, 0, zeroBytes(plan));
+  const ConvOperands operands = {static_cast<const char *>(a),
+                                 b,
+                                 plan.desc.has_scale ? scale : nullptr,
+                                 plan.desc.has_bias ? bias : nullptr,
+                                 plan.desc.has_residual ? residual : nullptr,
+                                 out};
   if (plan.desc.kind == ASHLAR_RT_CONV_WEIGHTS) {
-    plan.depthwise ? runConvDepthwiseWeights(plan, memory, part, a, b, out) : runConvWeights(plan, memory, part, a, b, out);
-  } else if (plan.depthwise) {
-    runConvDepthwise(plan, memory, part, a, b, scale, bias, residual, out);
+    plan.depthwise ? runConvDepthwiseWeights(plan, memory, part, operands) : runConvWeights(plan, memory, part, operands);
   } else {
-    runConvPixels(plan, memory, part, a, b, scale, bias, residual, out);
+    plan.depthwise ? runConvDepthwise(plan, memory, part, operands) : runConvPixels(plan, memory, part, operands);
   }
 }
 
-void Conv::run(const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out) {
+void Conv::run(const void *a, const void *b, const void *scale, const void *bias, const void *residual, void *out) {
   for (int part = 0; part < parts(); ++part) {
     runPart(part, a, b, scale, bias, residual, out);
   }

@@ -16,11 +16,13 @@ namespace ashlar::rt {
 
 struct ConvKernel;
 
-// One prepared convolution, its data gradient or its weight gradient, see ashlar_rt_conv_desc. f32, channels last.
+// One prepared convolution, its data gradient or its weight gradient, see ashlar_rt_conv_desc. f32, or bf16 or f16 summed in f32, channels
+// last.
 // Every element of the result is one chain of fused multiply-adds: of y over (kernel place, channel in), of x over (kernel place, channel
 // out), of w over (batch, position), each in row-major order. So it has the same bits for every number of threads, and a pixel has them
-// whatever the other samples of the batch are. Padding, and places that strides leave out, are not part of the chain; only where few
-// channels are folded with the kernel's columns, and in depthwise weight gradients, padding counts as zeros that are multiplied.
+// whatever the other samples of the batch are. Where bf16 is multiplied in pairs, the second one of two neighbours along the chain
+// (channels, in a weight gradient positions) comes first. Padding, and places that strides leave out, are not part of the chain; only where
+// few channels are folded with the kernel's columns, and in depthwise weight gradients, padding counts as zeros that are multiplied.
 // Movable, not copyable. One run at a time for each workspace.
 class Conv {
 public:
@@ -45,17 +47,18 @@ public:
 
   // Orders piece `piece` of fixed weights. Different pieces may be ordered at the same time. `ordered` has orderedWeightBytes(), aligned to
   // ASHLAR_RT_ALIGNMENT.
-  void order(int piece, const float *weights, float *ordered) const;
+  void order(int piece, const void *weights, void *ordered) const;
 
   // Computes part `part`. Different parts may run at the same time. `a`, `b` and `out` are the first two buffers and the result in the
   // order of the descriptor, `b` the output of order() where weights are fixed; `scale`, `bias` and `residual` are ignored unless it has
   // them. `out` overlaps no operand. Does not allocate.
-  void runPart(int part, const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out);
+  void runPart(int part, const void *a, const void *b, const void *scale, const void *bias, const void *residual, void *out);
 
   // Computes all parts on the calling thread.
-  void run(const float *a, const float *b, const float *scale, const float *bias, const float *residual, float *out);
+  void run(const void *a, const void *b, const void *scale, const void *bias, const void *residual, void *out);
 
-  // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16" or "generic 6x8".
+  // Returns the name of the chosen kernel, for the profile: "avx512 12x32", "avx2 6x16", "generic 6x8"; of bf16 and f16 these with
+  // "widened", or "avx512 bf16 12x32".
   const char *kernelName() const;
 
 private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The convolution kernel for any processor.
+// The convolution kernels for any processor.
 
 #include "runtime/kernels/cpu/conv/conv_kernel.h"
 
@@ -15,14 +15,15 @@ constexpr int kLanes = 4;
 constexpr int kTileRows = 6;
 constexpr int kTileVectors = 2;
 
-#include "runtime/kernels/cpu/conv/conv_tiles.inc"
+#include "runtime/kernels/cpu/conv/conv_floats.inc"
 
 } // namespace
 
-const ConvKernel &convKernelGeneric() {
-  static constexpr ConvKernel kernel = {"generic 6x8",      kLanes,   kTileRows,   kTileCols, pixels, depthwise, positions,
-                                        depthwisePositions, packRows, packColumns, unpackRows};
-  return kernel;
+const ConvKernels &convKernelsGeneric() {
+  static constexpr ConvKernels kernels = {kernelOf<Floats, Floats>("generic 6x8"),
+                                          kernelOf<WidenedBf16, WidenedBf16>("generic 6x8, widened"),
+                                          kernelOf<WidenedF16, WidenedF16>("generic 6x8, widened")};
+  return kernels;
 }
 
 } // namespace ashlar::rt

@@ -149,11 +149,11 @@ bool ConvGrid::inside(const Walker &walker, const ConvPlace &place) const {
   return in;
 }
 
-void ConvGrid::fillPixels(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const float *in,
-                          const float *zeros, int64_t tileRows, const float **table, int64_t *at) const {
+void ConvGrid::fillPixels(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const char *in,
+                          const char *zeros, int64_t tileRows, const char **table, int64_t *at) const {
   Walker walker(*this, begin);
   for (int64_t i = 0; i < count; ++i, walker.next()) {
-    const float **entry = table + i / tileRows * tileRows * places + i % tileRows;
+    const char **entry = table + i / tileRows * tileRows * places + i % tileRows;
     const int64_t base = walker.inOffset(firstImage);
     at[i] = walker.outOffset();
     if (!zeros || allInside(walker)) {
@@ -168,13 +168,13 @@ void ConvGrid::fillPixels(int64_t begin, int64_t count, const ConvPlace *place, 
   }
 }
 
-void ConvGrid::fillPairs(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const float *in,
-                         const float *rows, int64_t rowFloats, ConvPair *pairs, int64_t stride, int64_t *pairCounts) const {
+void ConvGrid::fillPairs(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const char *in,
+                         const char *rows, int64_t rowBytes, ConvPair *pairs, int64_t stride, int64_t *pairCounts) const {
   Walker walker(*this, begin);
   std::fill_n(pairCounts, places, 0);
   for (int64_t i = 0; i < count; ++i, walker.next()) {
     const int64_t base = walker.inOffset(firstImage);
-    const float *row = rows + i * rowFloats;
+    const char *row = rows + i * rowBytes;
     const bool all = allInside(walker);
     for (int64_t p = 0; p < places; ++p) {
       if (all || inside(walker, place[p])) {

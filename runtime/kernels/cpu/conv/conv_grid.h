@@ -36,7 +36,7 @@ struct ConvRun {
 // there is one place, and `columns` pixels of input without padding.
 std::vector<ConvRun> runsOf(uint32_t kind, const ashlar_rt_conv_dim &dim, bool folded, int64_t columns);
 
-// A place of the kernel: element `index` of a filter, its pixel at position 0, and the offset of that in the input, in floats.
+// A place of the kernel: element `index` of a filter, its pixel at position 0, and the offset of that in the input, in bytes.
 struct ConvPlace {
   int64_t index;
   int64_t first[3];
@@ -46,14 +46,14 @@ struct ConvPlace {
 // The product of three runs. The runs must outlive it.
 class ConvGrid {
 public:
-  // Makes a grid of pixels of `inPixel` and `outPixel` floats.
+  // Makes a grid of pixels of `inPixel` bytes, and of `outPixel` numbers.
   ConvGrid(int64_t batch, const ConvRun &run0, const ConvRun &run1, const ConvRun &run2, int64_t inPixel, int64_t outPixel)
       : batch(batch), runs{&run0, &run1, &run2}, inPixel(inPixel), outPixel(outPixel) {}
 
   int64_t positions() const { return batch * positionsOfImage(); }
   int64_t positionsOfImage() const { return runs[0]->size * runs[1]->size * runs[2]->size; }
   int64_t places() const;
-  // Returns the floats of the input between neighbours along the last dim.
+  // Returns the bytes of the input between neighbours along the last dim.
   int64_t pixelDistance() const { return runs[2]->inStep * inPixel; }
 
   // Writes all places in the order of the kernel.
@@ -61,13 +61,13 @@ public:
 
   // Fills `table` as ConvPixels wants it for `count` positions from `begin` on and some of the places, and `at` with offsets of their
   // pixels in the result. `in` is image `firstImage` of the input, `zeros` the source of padding: null for forward and data.
-  void fillPixels(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const float *in,
-                  const float *zeros, int64_t tileRows, const float **table, int64_t *at) const;
+  void fillPixels(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const char *in,
+                  const char *zeros, int64_t tileRows, const char **table, int64_t *at) const;
 
   // Fills pairs[place * stride + i], i < pairCounts[place], with the input pixels of `count` positions from `begin` on, without those in
-  // the padding, each with the row of its position among `rows` of `rowFloats` floats, and kConvAhead pairs behind the last.
-  void fillPairs(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const float *in,
-                 const float *rows, int64_t rowFloats, ConvPair *pairs, int64_t stride, int64_t *pairCounts) const;
+  // the padding, each with the row of its position among `rows` of `rowBytes` bytes, and kConvAhead pairs behind the last.
+  void fillPairs(int64_t begin, int64_t count, const ConvPlace *place, int64_t places, int64_t firstImage, const char *in, const char *rows,
+                 int64_t rowBytes, ConvPair *pairs, int64_t stride, int64_t *pairCounts) const;
 
 private:
   struct Walker;

@@ -17,16 +17,17 @@ namespace ashlar::rt {
 
 // The memory of one part, each piece aligned to ASHLAR_RT_ALIGNMENT.
 struct ConvMemory {
-  float *panels;     // weights in the order of the kernel, unless they are fixed, or sums of a weight gradient
-  float *zeros;      // source of padding
-  void *table;       // const float *, or ConvPair
+  float *panels;     // weights in the order of the kernel, unless they are fixed and elements, or sums of a weight gradient
+  char *zeros;       // source of padding, and the neighbour of a last number
+  void *table;       // const char *, or ConvPair
   int64_t *at;       // offsets of pixels
   ConvPlace *places; // of a grid
   int64_t *panelAt;  // for each place
   int64_t *counts;   // for each place
   float *gradient;   // one panel of the gradient of y
   float *pixels;     // of a block, next to each other
-  float *image;      // one image of x with its padding, where columns are folded
+  float *sums;       // of a block, where the result has no room for them
+  char *image;       // one image of x with its padding, where columns are folded
 };
 
 // Panels of tileCols columns are numbered over all groups. Units are strips of tileRows rows of the result: pixels, or for a weight
@@ -34,25 +35,33 @@ struct ConvMemory {
 struct ConvPlan {
   ashlar_rt_conv_desc desc;
   const ConvKernel *kernel;
+  int64_t numberBytes; // of the operands
+  uint32_t outNarrow;  // the type of the result: 0 (f32), ASHLAR_RT_BF16 or ASHLAR_RT_F16
   bool depthwise;
   bool folded;                  // the columns of the window are part of the channels
   bool copied;                  // and an image is copied to have its padding beside it
+  bool copiesPixels;            // pixels become elements when they are copied
   std::vector<ConvRun> runs[3]; // of the spatial dims
   std::vector<ConvGrid> grids;  // all products of runs
   int64_t filterPlaces;         // places of a filter in memory
   int64_t channels;             // that a pixel of the input has for one place of one group
+  int64_t elements;             // that these are in a chain of pixels
   int64_t depth;                // channels of the input of one group in memory
   int64_t cols;                 // channels of the result of one group
   int64_t panels;
   int64_t tablePointers;
-  int64_t filterPlaceFloats; // of a panel, from one place of a filter to the next
-  int64_t placeFloats;       // and from one place of the grids to the next
+  int64_t placeFloats; // of a panel, from one place of the grids to the next
   int64_t panelFloats;
   int64_t partUnits, partPanels; // the grid of parts: of units and of panels
 
+  // Whether fixed weights, ordered as the numbers that they are, become elements in every run.
+  bool widensOrdered() const { return !depthwise && !kernel->readsNumbers; }
   // Pieces that weights are ordered in: panels, of depthwise convolutions one for all channels.
   int64_t orderedPieces() const { return depthwise ? 1 : panels; }
-  int64_t pieceFloats() const { return depthwise ? filterPlaces * placeFloats : panelFloats; }
+  int64_t pieceBytes() const {
+    return depthwise ? filterPlaces * placeFloats * numberBytes
+                     : panelFloats * (widensOrdered() ? numberBytes : static_cast<int64_t>(sizeof(float)));
+  }
   int64_t groupPanels() const { return panels / desc.groups; }
   int64_t unitPart(int part) const { return part / partPanels; }
   Range panelRange(int part) const { return cut(panels, 1, part % partPanels, partPanels); }
@@ -63,19 +72,25 @@ struct ConvPlan {
   // Returns how many panels of `floats` are computed together.
   int64_t chunk(int64_t floats, Range range) const;
   // Copies image `image` of x, for folded columns.
-  void copyImage(const float *x, int64_t image, float *copy) const;
+  void copyImage(const char *x, int64_t image, char *copy) const;
+};
+
+// The operands of a run.
+struct ConvOperands {
+  const char *in;
+  const void *weights;                 // or the gradient of y
+  const void *scale, *bias, *residual; // null: none
+  void *out;
 };
 
 // Orders the weights of one piece for the kernel.
-void orderWeights(const ConvPlan &plan, const float *weights, int64_t piece, float *to);
+void orderWeights(const ConvPlan &plan, const void *weights, int64_t piece, void *to);
 
 // Computes part `part` of a convolution or a data gradient, of any groups and of depthwise ones, and of weight gradients.
-void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,
-                   const float *bias, const float *residual, float *out);
-void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *weights, const float *scale,
-                      const float *bias, const float *residual, float *out);
-void runConvWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *gradient, float *out);
-void runConvDepthwiseWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const float *in, const float *gradient, float *out);
+void runConvPixels(const ConvPlan &plan, const ConvMemory &memory, int part, const ConvOperands &operands);
+void runConvDepthwise(const ConvPlan &plan, const ConvMemory &memory, int part, const ConvOperands &operands);
+void runConvWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const ConvOperands &operands);
+void runConvDepthwiseWeights(const ConvPlan &plan, const ConvMemory &memory, int part, const ConvOperands &operands);
 
 } // namespace ashlar::rt
 

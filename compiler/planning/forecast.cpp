@@ -142,7 +142,14 @@ private:
       const bool roundsSums = isNarrowFloat(mlir::cast<RankedTensorType>(op->getResultTypes().front()).getElementType());
       return traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes + (roundsSums ? rt::kProductSumBytes : 0);
     };
-    const uint64_t ofConvolution = traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::kConvPanelBytes + rt::kConvTableBytes;
+    auto ofConvolution = [&](ContractionOpInterface op) {
+      auto isNarrow = [](Type type) { return isNarrowFloat(mlir::cast<RankedTensorType>(type).getElementType()); };
+      const uint64_t pixels = rt::kConvBlockPixels * rt::kConvCopiedPixel * sizeof(float);
+      const uint64_t sums = rt::kConvBlockPixels * (rt::kConvSumCols + rt::kConvSumPadding) * sizeof(float);
+      const uint64_t ofNarrow =
+          (isNarrow(op->getOperandTypes().front()) ? pixels : 0) + (isNarrow(op->getResultTypes().front()) ? sums : 0);
+      return traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::kConvPanelBytes + rt::kConvTableBytes + ofNarrow;
+    };
     const int64_t leastFlops = 2 * lower::ExpandOpsPassOptions().gemmFlops; // each multiply-add is two
     uint64_t most = 0;
     module.walk([&](ContractionOpInterface op) {
@@ -150,7 +157,7 @@ private:
       const bool isLarge = analysis::workOf(op, typesOf(op->getOperandTypes()), typesOf(op->getResultTypes())).flops >= leastFlops;
       const bool isProduct = isa<nn::MatMulOp>(op) && (traits.fixedWorkspace || isLarge);
       const bool isConvolution = lower::isLibraryConvolution(op, variant.target);
-      most = std::max({most, isProduct ? ofProduct(op) : 0, isConvolution ? ofConvolution : 0});
+      most = std::max({most, isProduct ? ofProduct(op) : 0, isConvolution ? ofConvolution(op) : 0});
     });
     module.walk([&](Operation *op) { most = std::max(most, lower::attentionWorkspace(op, variant.target)); });
     add("matrix products", most);

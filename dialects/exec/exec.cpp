@@ -4,6 +4,7 @@
 
 #include "dialects/exec/exec.h"
 
+#include "dialects/support/element_type.h"
 #include "dialects/support/number_list.h"
 
 #include "mlir/IR/Builders.h"
@@ -243,10 +244,12 @@ LogicalResult ConvOp::verify() {
   if (getDims().empty() || getDims().size() > 3) { // C3
     return emitOpError("has ") << getDims().size() << " spatial dims, which are 1 to 3";
   }
-  Type first = cast<BufferAttr>(getBuffers()[0]).getType().getElementType();
-  for (auto buffer : getBuffers().getAsRange<BufferAttr>()) {
-    if (Type type = buffer.getType().getElementType(); type != first) { // C4
-      return emitOpError("has buffers of element types ") << first << " and " << type;
+  SmallVector<Type> types =
+      llvm::map_to_vector(getBuffers().getAsRange<BufferAttr>(), [](BufferAttr buffer) { return Type(buffer.getType().getElementType()); });
+  bool areSums = isNarrowFloat(types.front()) && types.back().isF32();
+  for (auto [i, type] : llvm::enumerate(types)) {
+    if (Type expected = i >= 2 && areSums ? types.back() : types.front(); type != expected) { // C4
+      return emitOpError("has buffers of element types ") << expected << " and " << type;
     }
   }
   if (getKind() == ConvKind::Weights && getFixedWeights()) { // C5

@@ -345,8 +345,9 @@ def Exec_ConvOp : Exec_InstrOp<"conv", [DeclareOpInterfaceMethods<FixedWeightsOp
 
         exec.conv forward [...] batch 8 groups 1 channels 64 to 128 dims [#exec.conv_dim<in = 32, out = 32, ...>] bias epilogue relu
 
-    **Constraints:** (C1) as many buffers as these; (C2) weights come with none of them; (C3) 1 to 3 dims; (C4) buffers of one
-    element type; (C5) computed weights are not fixed.
+    **Constraints:** (C1) as many buffers as these; (C2) weights come with none of them; (C3) 1 to 3 dims; (C4) operands of one
+    element type, which the result has, too, or f32 of bf16 or f16, and scale, bias and residual of the result's; (C5) computed weights are not
+    fixed.
   }];
   let arguments = (ins Exec_ConvKindAttr:$kind, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$groups, I64Attr:$channels_in,
                        I64Attr:$channels_out, TypedArrayAttrBase<Exec_ConvDimAttr, "spatial dims">:$dims, UnitAttr:$has_scale,

@@ -40,11 +40,12 @@ struct TargetTraits {
   AttentionTraits attention; // other attentions are expanded
 
   // Of the library's convolutions, which have their channels last.
-  bool convolvesNarrow;   // bf16 and f16 as they are, added up in f32, where the result is of their type
-  bool weightsLast;       // with the channels of the weights last, too
-  bool padsEvenly;        // with as much padding behind a dim as in front of it
-  bool joinsConvolutions; // bias, a tensor to add and an activation come with the convolution
-  bool ordersWeights;     // has an order of its own for the weights, in which it can keep them
+  bool convolvesNarrow;    // bf16 and f16 as they are, added up in f32
+  bool givesConvolvedSums; // of bf16 and f16: a result in f32; else it is of their type
+  bool weightsLast;        // with the channels of the weights last, too
+  bool padsEvenly;         // with as much padding behind a dim as in front of it
+  bool joinsConvolutions;  // bias, a tensor to add and an activation come with the convolution
+  bool ordersWeights;      // has an order of its own for the weights, in which it can keep them
 
   // Of generated kernels.
   bool scattersInRegisters; // a scatter holds its sums in f32 until they are complete

@@ -147,9 +147,10 @@ bool isLibraryConvolution(Operation *op, exec::Target target) {
 }
 
 bool takesOperands(const nn::Convolution &conv, exec::Target target) {
-  Type x = typeOf(conv.x).getElementType();
-  bool isOne = x == typeOf(conv.weights).getElementType() && x == typeOf(conv.y).getElementType(); // one of them is the result
-  return isOne && (x.isF32() || exec::traitsOf(target).convolvesNarrow);
+  const exec::TargetTraits &traits = exec::traitsOf(target);
+  Type types[] = {typeOf(conv.x).getElementType(), typeOf(conv.weights).getElementType(), typeOf(conv.y).getElementType()};
+  bool isOne = llvm::all_equal(types); // else the result, which is one of them, is f32
+  return (isOne && types[0].isF32()) || (traits.convolvesNarrow && (isOne || traits.givesConvolvedSums));
 }
 
 bool beginsConvolution(Operation *op) {

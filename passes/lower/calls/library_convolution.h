@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A convolution of the library, or one of its gradients, and the ops that one call of it absorbs: from the ops of a program to the
-// descriptor of the runtime. The library takes f32, and on cuda bf16 and f16, with the channels last (set by ashlar-assign-formats;
-// ashlar-expand-ops expands others). The grammar is
+// descriptor of the runtime. The library takes f32, bf16 and f16 with the channels last (set by ashlar-assign-formats; ashlar-expand-ops
+// expands others). The grammar is
 //
 //   nn.conv or nn.conv_data  [nn.mul by a scale along the last dim]  [nn.add of a bias along it]  [nn.add of a tensor]  [activation]
 //   nn.conv_weights
@@ -23,7 +23,7 @@ namespace ashlar::lower {
 // as f32, and not empty.
 bool isLibraryConvolution(mlir::Operation *op, exec::Target target);
 
-// Returns whether the target's library takes the operands of one of its convolutions as they are; else they are converted to f32.
+// Returns whether the target's library takes the operands of one of its convolutions as they are, and gives the result as it is.
 bool takesOperands(const nn::Convolution &conv, exec::Target target);
 
 // Returns whether a call begins with the op.

@@ -220,6 +220,19 @@ exec.variant @conv_c4 arena 64 attributes {axis_names = [], axis_sizes = array<i
 
 // -----
 
+// A bias has the type of the result.
+exec.variant @conv_c4_bias arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has buffers of element types 'f32' and 'bf16'}}
+    exec.conv forward [#exec.buffer<arena, 0, memref<bf16>>, #exec.buffer<arena, 0, memref<bf16>>, #exec.buffer<arena, 0, memref<bf16>>,
+                       #exec.buffer<arena, 0, memref<f32>>]
+              batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] bias epilogue none
+  }
+}
+
+// -----
+
 exec.variant @conv_c5 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {

@@ -87,6 +87,9 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     exec.conv weights [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
               batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>,
                                                      #exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] epilogue none
+    // CHECK: exec.conv weights [{{.*}}memref<bf16>>, {{.*}}memref<bf16>>, {{.*}}memref<f32>>]
+    exec.conv weights [#exec.buffer<arena, 64, memref<bf16>>, #exec.buffer<arena, 64, memref<bf16>>, #exec.buffer<arena, 64, memref<f32>>]
+              batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] epilogue none
     // CHECK: exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">]
     exec.collective reduce_scatter <arena, 64, memref<8xf32>> to <arena, 128, memref<2xf32>> over [1, 0] reduction max split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">]
     // CHECK: exec.collective all_gather <arena, 64, memref<8xf32>>, <arena, 128, memref<2xf32>> to <arena, 256, memref<16xf32>>, <arena, 320, memref<4xf32>> over [0] reduction sum split 0, 0 concat 0, 0

@@ -93,16 +93,38 @@ func.func @not_joined(%x: tensor<2x8x4xf32> {nn.name = "x"}, %w: tensor<6x4x1xf3
 
 // -----
 
-// bf16 is computed in f32 and rounded once.
+// bf16 is taken as it is, with what follows: no conversion, and no kernel.
 // CHECK-LABEL: @narrow
-// CHECK: %[[X:.*]] = nn.cast %arg0 : tensor<2x8x4xbf16> -> tensor<2x8x4xf32>
-// CHECK: %[[W:.*]] = nn.cast %arg1
-// CHECK: %[[Y:.*]] = nn.conv %[[X]], %[[W]] channels_last {{.*}} : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
-// CHECK: nn.cast %[[Y]] : tensor<2x8x6xf32> -> tensor<2x8x6xbf16>
+// CHECK-NOT: nn.cast
+// CHECK: nn.conv %arg0, %arg1 channels_last {{.*}} : tensor<2x8x4xbf16>, tensor<6x4x1xbf16> -> tensor<2x8x6xbf16>
+// CHECK-NOT: nn.cast
 // EXEC-LABEL: exec.program @narrow
-func.func @narrow(%x: tensor<2x8x4xbf16> {nn.name = "x"}, %w: tensor<6x4x1xbf16> {nn.name = "w"}) -> (tensor<2x8x6xbf16> {nn.name = "y"}) {
+// EXEC-NEXT: exec.conv forward [{{.*}}memref<2x8x4xbf16>>, {{.*}}memref<6x4x1xbf16>>, {{.*}}memref<6xbf16>>, {{.*}}memref<2x8x6xbf16>>, {{.*}}memref<2x8x6xbf16>>] {{.*}} bias residual epilogue relu
+// EXEC-NOT: exec.kernel
+func.func @narrow(%x: tensor<2x8x4xbf16> {nn.name = "x"}, %w: tensor<6x4x1xbf16> {nn.name = "w"}, %b: tensor<6xbf16> {nn.name = "b"},
+                  %r: tensor<2x8x6xbf16> {nn.name = "r"}) -> (tensor<2x8x6xbf16> {nn.name = "y"}) {
   %y = nn.conv %x, %w channels_last windows = [#nn.window<1>] : tensor<2x8x4xbf16>, tensor<6x4x1xbf16> -> tensor<2x8x6xbf16>
-  return %y : tensor<2x8x6xbf16>
+  %repeated = nn.broadcast %b dims = [2] : tensor<6xbf16> -> tensor<2x8x6xbf16>
+  %biased = nn.add %y, %repeated : tensor<2x8x6xbf16>
+  %sum = nn.add %biased, %r : tensor<2x8x6xbf16>
+  %a = nn.relu %sum : tensor<2x8x6xbf16>
+  return %a : tensor<2x8x6xbf16>
+}
+
+// -----
+
+// So is f16, and the gradient of a weight can be given in f32, in which it was added up.
+// CHECK-LABEL: @narrow_gradients
+// CHECK-NOT: nn.cast
+// EXEC-LABEL: exec.program @narrow_gradients
+// EXEC-DAG: exec.conv data [{{.*}}memref<2x8x6xf16>>, {{.*}}memref<6x4x1xf16>>, {{.*}}memref<2x8x4xf16>>]
+// EXEC-DAG: exec.conv weights [{{.*}}memref<2x8x4xf16>>, {{.*}}memref<2x8x6xf16>>, {{.*}}memref<6x4x1xf32>>]
+// EXEC-NOT: exec.kernel
+func.func @narrow_gradients(%x: tensor<2x8x4xf16> {nn.name = "x"}, %w: tensor<6x4x1xf16> {nn.name = "w"}, %y: tensor<2x8x6xf16> {nn.name = "y"})
+    -> (tensor<2x8x4xf16> {nn.name = "dx"}, tensor<6x4x1xf32> {nn.name = "dw"}) {
+  %dx = nn.conv_data %y, %w channels_last windows = [#nn.window<1>] : tensor<2x8x6xf16>, tensor<6x4x1xf16> -> tensor<2x8x4xf16>
+  %dw = nn.conv_weights %x, %y channels_last windows = [#nn.window<1>] : tensor<2x8x4xf16>, tensor<2x8x6xf16> -> tensor<6x4x1xf32>
+  return %dx, %dw : tensor<2x8x4xf16>, tensor<6x4x1xf32>
 }
 
 // -----

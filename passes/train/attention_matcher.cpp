@@ -89,7 +89,8 @@ public:
       return std::nullopt;
     }
     Value weights = last.getLhs();
-    while (Operation *op = enter(found, weights)) {
+    unsigned uses = 1;
+    while (Operation *op = enter(found, weights, uses)) {
       if (auto softmax = dyn_cast<nn::SoftmaxOp>(op)) {
         const bool isOne = matchScores(found, softmax.getInput()) && hasTypes(found) && drawsWeights(found, softmax.getType()) &&
                            (!found.zeroedRows || shapeOf(found.zeroedRows) == softmax.getType().getShape());
@@ -99,6 +100,7 @@ public:
                 : isa<nn::MulOp>(op)    ? keptBefore(found, op)
                 : isa<nn::SelectOp>(op) ? rowsBefore(found, cast<nn::SelectOp>(op))
                                         : convertedFrom(op);
+      uses = isNanTest(op) ? 3 : 1; // the comparison with itself takes them twice
       if (!weights) {
         break;
       }
@@ -111,9 +113,9 @@ private:
   static bool isPlaced(Operation *op) { return op->hasAttr(dist::kExplicitAttr) || op->hasAttr(dist::kOperandLayoutsAttr); }
 
   // Returns the op that makes a score or weight, unless something else reads it.
-  Operation *enter(Attention &found, Value value) {
+  Operation *enter(Attention &found, Value value, unsigned uses = 1) {
     Operation *op = value ? value.getDefiningOp() : nullptr;
-    if (!op || !value.hasOneUse() || isPlaced(op)) {
+    if (!op || !value.hasNUses(uses) || isPlaced(op)) {
       return nullptr;
     }
     found.inner.push_back(op);
@@ -159,8 +161,22 @@ private:
     return {};
   }
 
-  // The weights of which some rows are 0 instead, as ONNX's Attention has them where a row sees no key.
+  // Whether an op puts something else where a value is NaN: select(x != x, ..., x).
+  static bool isNanTest(Operation *op) {
+    auto select = dyn_cast<nn::SelectOp>(op);
+    auto compare = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nn::CompareOp();
+    return compare && compare.getPredicate() == nn::Predicate::Ne && compare.getLhs() == compare.getRhs() &&
+           compare.getLhs() == select.getOnFalse() && compare->hasOneUse();
+  }
+
+  // The weights of which some rows are 0 instead: where a row sees no key, as ONNX's Attention has them, or those of NaN, which are the
+  // same, as torch's exporter has them.
   static Value rowsBefore(Attention &found, nn::SelectOp select) {
+    if (isNanTest(select) && !found.zeroesNan && splatOfValue(select.getOnTrue()) == 0.0) {
+      found.zeroesNan = true;
+      found.inner.push_back(select.getCondition().getDefiningOp());
+      return select.getOnFalse();
+    }
     auto rows = select.getCondition().getDefiningOp<nn::BroadcastOp>();
     const bool isOfRows = rows && !llvm::is_contained(rows.getDims(), rows.getType().getRank() - 1);
     if (found.zeroedRows || !isOfRows || splatOfValue(select.getOnTrue()) != 0.0) {

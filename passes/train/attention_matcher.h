@@ -38,6 +38,7 @@ struct Attention {
   llvm::SmallVector<AttentionMask> masks;
   std::optional<AttentionDropout> dropout;
   nn::BroadcastOp zeroedRows; // bools, true for rows whose weights are 0: they are repeated for all keys; null: none
+  bool zeroesNan = false;     // rows of NaN, which see no key, are 0, too
   llvm::SmallVector<mlir::Operation *> inner;
   // Of heads that share keys: the shape of the weights by heads, (batch..., heads, rows, keys), and the one that products have, in which
   // the heads of a group are rows.

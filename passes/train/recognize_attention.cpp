@@ -97,8 +97,12 @@ public:
                                              softcap, positions, draw, dropout);
     Value result = attention;
     if (nn::BroadcastOp rows = found.zeroedRows) {
-      Value isZeroed = nn::BroadcastOp::create(b, type.clone(b.getI1Type()), rows.getInput(), rows.getDims());
-      result = nn::SelectOp::create(b, type, isZeroed, nn::ConstantOp::create(b, nn::splat(type, 0)), result);
+      result = zeroRows(b, result, rows.getInput(), rows.getDims());
+    }
+    if (found.zeroesNan) { // the weights of a row are NaN where its log-sum-exp is not finite
+      Value zeroOrNan = nn::SubOp::create(b, logSum, logSum);
+      Value isNan = nn::CompareOp::create(b, typeOf(logSum).clone(b.getI1Type()), nn::Predicate::Ne, zeroOrNan, zeroOrNan);
+      result = zeroRows(b, result, isNan, llvm::to_vector(llvm::seq<int64_t>(0, type.getRank() - 1)));
     }
     if (found.isJoined) {
       result = nn::ReshapeOp::create(b, last.getType(), result);
@@ -112,6 +116,13 @@ public:
   }
 
 private:
+  // Returns a result with zeros in the rows where bools are true; `dims`: those of the result that the bools have.
+  static Value zeroRows(ImplicitLocOpBuilder &b, Value result, Value isZeroed, ArrayRef<int64_t> dims) {
+    RankedTensorType type = typeOf(result);
+    Value each = nn::BroadcastOp::create(b, type.clone(b.getI1Type()), isZeroed, dims);
+    return nn::SelectOp::create(b, type, each, nn::ConstantOp::create(b, nn::splat(type, 0)), result);
+  }
+
   // Returns the type of queries or results of groups, by heads: (batch..., heads, rows, columns).
   static RankedTensorType typeByHeads(const Attention &found, RankedTensorType type) {
     SmallVector<int64_t> shape = found.apart;
@@ -157,6 +168,13 @@ private:
 
   // Returns a value with its last two dims swapped, through the transpose that it is of.
   static Value swapLast(ImplicitLocOpBuilder &b, Value value) {
+    auto reshape = value.getDefiningOp<nn::ReshapeOp>(); // of the batch: torch's exporter transposes matrices of one batch dim
+    auto inside = reshape ? reshape.getInput().getDefiningOp<nn::TransposeOp>() : nn::TransposeOp();
+    if (inside && swapsLastDims(inside) && shapeOf(reshape).take_back(2) == inside.getType().getShape().take_back(2)) {
+      SmallVector<int64_t> shape(shapeOf(reshape));
+      std::swap(shape.end()[-1], shape.end()[-2]);
+      return nn::ReshapeOp::create(b, typeOf(value).clone(shape), inside.getInput());
+    }
     auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(value).getRank()));
     auto transpose = value.getDefiningOp<nn::TransposeOp>();
     if (transpose) {

@@ -39,7 +39,7 @@ ALLOWED = {
     "passes/train/attention_mask.cpp": ("Broadcast Cast Reshape", "the views of a mask"),
     "passes/train/attention_matcher.cpp": ("Add Broadcast Cast Compare Div Index MatMul Mul Random Reshape Select Softmax Tanh Transpose", "the forms of an attention"),
     "passes/train/attention_matcher.h": ("Broadcast MatMul Random Transpose", "the same"),
-    "passes/train/recognize_attention.cpp": ("Broadcast Index MatMul Random Transpose", "the same"),
+    "passes/train/recognize_attention.cpp": ("Broadcast Index MatMul Random Reshape Transpose", "the same"),
     "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
     "passes/train/loss/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Reshape Select Sub", "how losses are put together"),

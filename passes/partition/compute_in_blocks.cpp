@@ -416,7 +416,7 @@ struct ComputeInBlocks : impl::ComputeInBlocksPassBase<ComputeInBlocks> {
   }
 
   // Returns the time of the region's ops in so many blocks: each has its launches and the latency of its messages, reads all of what is not
-  // cut, and adds sums that do not grow in their place.
+  // cut, and reads and writes the sums.
   static int64_t timePs(const Region &region, int64_t pieces, const analysis::DeviceRates &rates) {
     auto typesOf = [&](ValueRange values) {
       return llvm::map_to_vector(values, [&](Value value) { return region.typeOfPiece(value, pieces); });

@@ -54,7 +54,7 @@ def ComputeInBlocksPass : Pass<"ashlar-compute-in-blocks", "::mlir::func::FuncOp
     so that only a piece of it exists at a time: the logits of a loss, of which losses and gradients are left. Results that have the dim are
     joined; those that add up over it are added up, in f32. Ops between are cut as well, collectives among them. Not where a value that is as
     large goes elsewhere, where a block would need what is complete behind the last one only, or where the blocks would take time by cost:
-    for sums that do not grow in their place, launches, and the latency of messages. Then there are fewer blocks, or none.
+    for sums, which each block reads and writes, launches, and the latency of messages. Then there are fewer blocks, or none.
 
         %s = nn.matmul %x, %w                        %x0 = nn.slice %x [0, 0] to [512, 64] by [1, 1]
         %l = nn.reduce max %s dims = [1]             %s0 = nn.matmul %x0, %w

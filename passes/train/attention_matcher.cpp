@@ -166,7 +166,7 @@ private:
     auto select = dyn_cast<nn::SelectOp>(op);
     auto compare = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nn::CompareOp();
     return compare && compare.getPredicate() == nn::Predicate::Ne && compare.getLhs() == compare.getRhs() &&
-           compare.getLhs() == select.getOnFalse() && compare->hasOneUse();
+           compare.getLhs() == select.getOnFalse() && compare->hasOneUse() && !isPlaced(compare);
   }
 
   // The weights of which some rows are 0 instead: where a row sees no key, as ONNX's Attention has them, or those of NaN, which are the
@@ -179,7 +179,7 @@ private:
     }
     auto rows = select.getCondition().getDefiningOp<nn::BroadcastOp>();
     const bool isOfRows = rows && !llvm::is_contained(rows.getDims(), rows.getType().getRank() - 1);
-    if (found.zeroedRows || !isOfRows || splatOfValue(select.getOnTrue()) != 0.0) {
+    if (found.zeroedRows || !isOfRows || isPlaced(rows) || splatOfValue(select.getOnTrue()) != 0.0) {
       return {};
     }
     found.zeroedRows = rows;

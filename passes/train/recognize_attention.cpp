@@ -318,7 +318,7 @@ struct RecognizeAttentionPass : public impl::RecognizeAttentionPassBase<Recogniz
     InnerNames names(getOperation(), attentions);
     Rewriter rewriter(onlyCalls ? std::optional(target.getValue()) : std::nullopt);
     for (const Attention &attention : attentions) {
-      if (!isNamed(names, attention)) {
+      if (!isNamed(names, attention) && !(trains && choosesZeroRows(attention))) {
         rewriter.rewrite(attention);
       }
     }
@@ -327,6 +327,13 @@ struct RecognizeAttentionPass : public impl::RecognizeAttentionPassBase<Recogniz
         eraseDeadOps(function);
       }
     }
+  }
+
+  // Whether rows that see no key are 0, by bools that choose which scores are seen: no gradient goes to the others, where the ops have NaN
+  // for the weights of such a row. An added mask has that in any case.
+  static bool choosesZeroRows(const Attention &attention) {
+    return (attention.zeroesNan || attention.zeroedRows) &&
+           llvm::any_of(attention.masks, [](const AttentionMask &mask) { return mask.isBool; });
   }
 
   // Whether a rule of the job or of the model would match nothing, or other operands, without the products of an attention.

@@ -26,7 +26,11 @@ constexpr uint64_t kPageBytes = 4096;
 constexpr uint64_t kProductTileCols = 32;
 constexpr uint64_t kProductWorkspaceBytes = (384 * kProductTileCols + 384 * 384) * sizeof(float);
 
-// and behind it the sums of a product of bf16 or f16, in f32, where they are rounded to its result and k is above a number.
+// behind it, for f32 whose A takes several blocks of rows, the panels of B that all of them read, of so many columns at a time,
+constexpr uint64_t kProductKeptCols = 1024;
+constexpr uint64_t kProductKeptBytes = 384 * kProductKeptCols * sizeof(float);
+
+// or the sums of a product of bf16 or f16, in f32, where they are rounded to its result and k is above a number.
 constexpr uint64_t kProductSumBytes = uint64_t{384} * 512 * sizeof(float);
 constexpr int64_t kProductSumsFrom = 384;
 
@@ -47,6 +51,10 @@ constexpr uint64_t kByteRows = 96;
 
 // Returns the bytes that each thread needs for a product, at least.
 constexpr uint64_t productWorkspaceBytes(const ashlar_rt_gemm_desc &desc) {
+  const bool keepsPanels = desc.fixed_weights == 0 && desc.m * std::min<int64_t>(desc.k, 384) > 384 * 384;
+  if (desc.bytes == 0 && desc.narrow == 0) {
+    return kProductWorkspaceBytes + (keepsPanels ? kProductKeptBytes : 0);
+  }
   if (desc.bytes == 0) {
     return kProductWorkspaceBytes + (desc.narrow_out != 0 && desc.k > kProductSumsFrom ? kProductSumBytes : 0);
   }

@@ -31,7 +31,7 @@ template <typename Element> struct PieceOf {
 };
 
 // One instruction set. compute() needs `workspaceElements` elements, aligned to 64 bytes, which nobody else uses meanwhile: at most
-// kProductWorkspaceBytes.
+// kProductWorkspaceBytes; and behind them kProductKeptBytes where productWorkspaceBytes() has them.
 template <typename Element> struct KernelOf {
   const char *name;
   int64_t tileRows, tileCols; // the block of `out` that is kept in registers

@@ -67,7 +67,7 @@ func.func @small_matmul(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>) -> tensor<4x4x
 
 // -----
 
-// The library takes f32 only.
+// The library takes no f64.
 // CHECK-LABEL: @f64_matmul
 func.func @f64_matmul(%x: tensor<64x64xf64>, %w: tensor<64x64xf64>) -> tensor<64x64xf64> {
   // CHECK-NOT: nn.matmul

@@ -269,3 +269,26 @@ func.func @forward(%q: tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16> attributes {nn.
   return %y : tensor<2x8x8xbf16>
 }
 }
+
+// -----
+
+// Rows of zeros where no key is seen, by bools that choose the scores: their gradient is 0, and would be NaN of the ops.
+
+// CHECK-LABEL: @chosen_zero_rows
+// CHECK: nn.softmax
+// RUNS-LABEL: @chosen_zero_rows
+// RUNS: nn.attention %arg0, %arg1, %arg2, %{{.*}} mask = %arg3
+
+module @chosen_zero_rows {
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %see: tensor<4x4xi1>) -> tensor<4x8xf32> attributes {nn.program = #nn.program<run>} {
+  %s = nn.matmul %q, %k transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+  %h = nn.constant dense<0xFF800000> : tensor<4x4xf32>
+  %t = nn.select %see, %s, %h : tensor<4x4xi1>, tensor<4x4xf32>
+  %w = nn.softmax %t : tensor<4x4xf32>
+  %n = nn.compare ne %w, %w : tensor<4x4xf32> -> tensor<4x4xi1>
+  %z = nn.constant dense<0.0> : tensor<4x4xf32>
+  %p = nn.select %n, %z, %w : tensor<4x4xi1>, tensor<4x4xf32>
+  %y = nn.matmul %p, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+  return %y : tensor<4x8xf32>
+}
+}

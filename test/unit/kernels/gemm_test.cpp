@@ -87,10 +87,12 @@ std::vector<const GemmKernel *> availableKernels() {
 // is what the result holds, to which the product is added.
 void runKernel(const GemmKernel &kernel, Problem &problem) {
   const ashlar_rt_gemm_desc &d = problem.desc;
-  std::vector<float> workspace(kernel.workspaceElements + 16);
+  constexpr float kBehind = -12345;
+  const size_t elements = productWorkspaceBytes(d) / sizeof(float);
+  std::vector<float> workspace(elements + 32, kBehind); // the last 16 and more are behind it
   void *start = workspace.data();
   size_t space = workspace.size() * sizeof(float);
-  std::align(64, kernel.workspaceElements * sizeof(float), start, space);
+  std::align(64, elements * sizeof(float), start, space);
   GemmPiece piece = {};
   piece.rows = d.m;
   piece.cols = d.n;
@@ -127,6 +129,8 @@ void runKernel(const GemmKernel &kernel, Problem &problem) {
   }
   kernel.compute(piece, static_cast<float *>(start));
   REQUIRE(std::memcmp(problem.out.data(), inPlace.data(), inPlace.size() * sizeof(float)) == 0);
+  const float *behind = static_cast<float *>(start) + elements, *end = workspace.data() + workspace.size();
+  REQUIRE(std::all_of(behind, end, [](float element) { return element == kBehind; }));
 }
 
 Gemm prepared(const ashlar_rt_gemm_desc &desc, int threads) {
@@ -165,6 +169,19 @@ TEST_CASE("gemm kernels: random shapes, transposes and epilogues agree with the 
       worst = std::max(worst, share);
     }
     WARN(kernel->name << ": worst error is " << 100 * worst << " % of the allowance, seed 1");
+  }
+}
+
+TEST_CASE("gemm kernels: blocks of rows share panels of B, some columns at a time", "[kernels][gemm]") {
+  std::mt19937 random(2);
+  for (const GemmKernel *kernel : availableKernels()) {
+    for (const uint32_t transposed : {0, 1}) {
+      const ashlar_rt_gemm_desc desc = {1, 400, kProductKeptCols + 37, 767, transposed, transposed, /*addend=*/1, ASHLAR_RT_EPILOGUE_RELU};
+      Problem problem(desc, random);
+      runKernel(*kernel, problem);
+      INFO(kernel->name << ", transposed " << transposed);
+      REQUIRE(problem.worstShare() <= 1);
+    }
   }
 }
 

@@ -448,7 +448,6 @@ TEST_CASE("kernels: rows of a batch by number", "[lower][kernels]") {
                                target) < unit);
 }
 
-// Where LLVM computes in 16 bits, a sum must not be fused with a rounded product, nor quotients share a rounded reciprocal.
 // Sums along rows of which one element counts, and sums that are like them: with another comparison, another number elsewhere, places that
 // differ along a row, or an index that counts otherwise. Places lie before, in and behind the row.
 TEST_CASE("kernels: a sum of one element of each row", "[lower][kernels]") {
@@ -486,6 +485,7 @@ TEST_CASE("kernels: a sum of one element of each row", "[lower][kernels]") {
   }
 }
 
+// Where LLVM computes in 16 bits, a sum must not be fused with a rounded product, nor quotients share a rounded reciprocal.
 TEST_CASE("kernels: rounded products and quotients stay so", "[lower][kernels]") {
   auto target = GENERATE(exec::Target::Cpu, exec::Target::Cuda);
   std::string type = GENERATE("bf16", "f16");

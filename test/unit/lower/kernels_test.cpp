@@ -454,28 +454,28 @@ TEST_CASE("kernels: a sum of one element of each row", "[lower][kernels]") {
   struct Form {
     std::string name, index, compare, place, otherwise;
   };
-  const std::string kOfRow = "nn.broadcast %l dims = [0] : tensor<6xi64> -> tensor<6x9xi64>";
+  const std::string kOfRow = "nn.broadcast %l dims = [0] : tensor<6xi64> -> tensor<6x40xi64>";
   const Form forms[] = {{"an element", "[0, 1]", "eq", kOfRow, "0.0"},
                         {"all before it", "[0, 1]", "lt", kOfRow, "0.0"},
                         {"all others count, too", "[0, 1]", "eq", kOfRow, "0.5"},
                         {"every second number", "[0, 2]", "eq", kOfRow, "0.0"},
-                        {"numbers of the tensor", "[9, 1]", "eq", kOfRow, "0.0"},
-                        {"places of columns", "[0, 1]", "eq", "nn.broadcast %c dims = [1] : tensor<9xi64> -> tensor<6x9xi64>", "0.0"}};
+                        {"numbers of the tensor", "[40, 1]", "eq", kOfRow, "0.0"},
+                        {"places of columns", "[0, 1]", "eq", "nn.broadcast %c dims = [1] : tensor<40xi64> -> tensor<6x40xi64>", "0.0"}};
   std::mt19937_64 random(test::testSeed());
   for (const Form &form : forms) {
     INFO(form.name);
     OwningOpRef<ModuleOp> module = test::parse(
-        "func.func @f(%x: tensor<6x9xf32>, %l: tensor<6xi64>, %c: tensor<9xi64>) -> (tensor<6xf32>, tensor<6xf32>) {\n"
-        "%m = nn.reduce max %x dims = [1] : tensor<6x9xf32> -> tensor<6xf32>\n%mb = nn.broadcast %m dims = [0] : tensor<6xf32> -> "
-        "tensor<6x9xf32>\n%d = nn.sub %x, %mb : tensor<6x9xf32>\n%e = nn.exp %d : tensor<6x9xf32>\n"
-        "%s = nn.reduce sum %e dims = [1] : tensor<6x9xf32> -> tensor<6xf32>\n%i = nn.index " +
-        form.index + " : tensor<6x9xi64>\n%p = " + form.place + "\n%is = nn.compare " + form.compare +
-        " %i, %p : tensor<6x9xi64> -> tensor<6x9xi1>\n%z = nn.constant dense<" + form.otherwise +
-        "> : tensor<6x9xf32>\n%y = nn.select %is, %d, %z : tensor<6x9xi1>, tensor<6x9xf32>\n"
-        "%r = nn.reduce sum %y dims = [1] : tensor<6x9xf32> -> tensor<6xf32>\nreturn %r, %s : tensor<6xf32>, tensor<6xf32>\n}");
-    reference::Tensor x = reference::randomTensor(RankedTensorType::get({6, 9}, Float32Type::get(&test::context())), random, 1);
-    reference::Tensor l = test::tensor("dense<[0, 3, 8, 9, -1, 4294967296]> : tensor<6xi64>");
-    reference::Tensor c = test::tensor("dense<[8, 1, 0, 3, 3, 5, -1, 9, 2]> : tensor<9xi64>");
+        "func.func @f(%x: tensor<6x40xf32>, %l: tensor<6xi64>, %c: tensor<40xi64>) -> (tensor<6xf32>, tensor<6xf32>) {\n"
+        "%m = nn.reduce max %x dims = [1] : tensor<6x40xf32> -> tensor<6xf32>\n%mb = nn.broadcast %m dims = [0] : tensor<6xf32> -> "
+        "tensor<6x40xf32>\n%d = nn.sub %x, %mb : tensor<6x40xf32>\n%e = nn.exp %d : tensor<6x40xf32>\n"
+        "%s = nn.reduce sum %e dims = [1] : tensor<6x40xf32> -> tensor<6xf32>\n%i = nn.index " +
+        form.index + " : tensor<6x40xi64>\n%p = " + form.place + "\n%is = nn.compare " + form.compare +
+        " %i, %p : tensor<6x40xi64> -> tensor<6x40xi1>\n%z = nn.constant dense<" + form.otherwise +
+        "> : tensor<6x40xf32>\n%y = nn.select %is, %d, %z : tensor<6x40xi1>, tensor<6x40xf32>\n"
+        "%r = nn.reduce sum %y dims = [1] : tensor<6x40xf32> -> tensor<6xf32>\nreturn %r, %s : tensor<6xf32>, tensor<6xf32>\n}");
+    reference::Tensor x = reference::randomTensor(RankedTensorType::get({6, 40}, Float32Type::get(&test::context())), random, 1);
+    reference::Tensor l = test::tensor("dense<[0, 3, 39, 40, -1, 4294967296]> : tensor<6xi64>");
+    reference::Tensor c = reference::randomTensor(RankedTensorType::get({40}, IntegerType::get(&test::context(), 64)), random, 40);
     std::vector<reference::Tensor> expected = test::run(*module, "f", {x, l, c});
     test::fuse(*module);
     test::CompiledKernels kernels(*module, random);

@@ -18,6 +18,10 @@ namespace ashlar::lower {
 
 namespace {
 
+// Rows from which on reading one element of them pays: LLVM unrolls loops along shorter ones once nothing else is in them, which takes
+// longer than it saves.
+constexpr int64_t kLeastRowToIndex = 32;
+
 // Copies of expensive values of a row live on the stack; all of a kernel together take at most this.
 constexpr int64_t kScratchBytes = 256 * 1024;
 
@@ -209,7 +213,7 @@ void CpuKernel::emitRow(ArrayRef<LoopDim> inner, const RowPasses &passes, DenseM
 
 // Returns the element that a reduction is, unless it is one of a copy on the stack, which a pass over the row would have to fill.
 std::optional<RowElement> CpuKernel::readElement(nn::ReduceOp reduce, ArrayRef<LoopDim> inner) {
-  std::optional<RowElement> found = inner.size() == 1 ? elementOf(reduce) : std::nullopt;
+  std::optional<RowElement> found = inner.size() == 1 && inner.front().size >= kLeastRowToIndex ? elementOf(reduce) : std::nullopt;
   SmallVector<Value> pending;
   if (found) {
     pending.push_back(found->element);

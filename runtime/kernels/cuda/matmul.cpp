@@ -321,12 +321,13 @@ Status Matmuls::waitForTrial(const CallDesc &desc, const char *name) const {
   const DriverLibrary &cuda = device->driver();
   Status ended = cuda.check(cuda.cuEventRecord(tried, trials), "cannot record an event");
   ended.update(ended.ok() ? device->wait(tried) : Status());
-  return ended.ok()
-             ? ended
-             : unavailable("{}: the trial of cuBLASLt {} for a product {}: {}; {}=1 does without {}", name, lt.cublasLtGetVersion(),
-                           desc.text(), ended.message(),
-                           desc.product.auxiliary != ASHLAR_RT_AUXILIARY_NONE ? "ASHLAR_NO_PRODUCT_AUXILIARY" : "ASHLAR_NO_PRODUCT_SUMS",
-                           desc.product.auxiliary != ASHLAR_RT_AUXILIARY_NONE ? "auxiliary tensors" : "sums of an operand");
+  const bool hasAuxiliary = desc.product.auxiliary != ASHLAR_RT_AUXILIARY_NONE;
+  const char *remedy = hasAuxiliary ? "; ASHLAR_NO_PRODUCT_AUXILIARY=1 does without auxiliary tensors"
+                       : desc.product.operand_sum != ASHLAR_RT_SUM_OF_NONE ? "; ASHLAR_NO_PRODUCT_SUMS=1 does without sums of an operand"
+                                                                           : "";
+  return ended.ok() ? ended
+                    : unavailable("{}: the trial of cuBLASLt {} for a product {}: {}{}", name, lt.cublasLtGetVersion(), desc.text(),
+                                  ended.message(), remedy);
 }
 
 void Matmuls::noteReplacement(const CallDesc &desc, const char *name, const std::string &refusal) {

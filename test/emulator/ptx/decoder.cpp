@@ -24,6 +24,7 @@ const Families &families() {
     addFloats(result);
     addIntegers(result);
     addLogic(result);
+    addMatrices(result);
     addMemory(result);
     addMoves(result);
     return result;

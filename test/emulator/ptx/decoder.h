@@ -49,6 +49,7 @@ void addConversions(Families &families);
 void addFloats(Families &families);
 void addIntegers(Families &families);
 void addLogic(Families &families);
+void addMatrices(Families &families);
 void addMemory(Families &families);
 void addMoves(Families &families);
 

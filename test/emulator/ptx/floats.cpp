@@ -334,7 +334,7 @@ void decodeFloat(Decoder &decoder, Qualifiers &qualifiers, const Statement &stat
   decoder.expectOperands(statement, op.operands + 1, op.operands + 1);
   qualifiers.take("full");
   const Modes modes{flush, saturate, takeRounding(qualifiers)};
-  std::array<uint32_t, 10> places{decoder.destination(statement.operands[0], type)};
+  Operands places{decoder.destination(statement.operands[0], type)};
   for (size_t i = 1; i <= op.operands; ++i) {
     places[i] = decoder.source(statement.operands[i], type);
   }

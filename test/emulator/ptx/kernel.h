@@ -27,11 +27,14 @@ using Handler = void (*)(Warp &warp, const Instruction &instruction, uint32_t ma
 // The effect of an instruction on the order of instructions.
 enum class Flow : uint8_t {
   Next,
-  Branch,  // to `target`
-  Exit,    // the lanes end
-  Barrier, // the lanes wait for the block; immediate: number of the barrier; operand[0]: threads expected, or kNowhere: all
-  Converge // the lanes wait for the lanes of the mask in operand[0]; then the handler runs for all of them
+  Branch,   // to `target`
+  Exit,     // the lanes end
+  Barrier,  // the lanes wait for the block; immediate: number of the barrier; operand[0]: threads expected, or kNowhere: all
+  Converge, // the lanes wait for the lanes of the mask in operand[0]; then the handler runs for all of them
+  WholeWarp // the same for all 32 lanes, none of which may have exited; accesses to memory stay without order
 };
+
+using Operands = std::array<uint32_t, 14>; // offsets in the frame
 
 struct Instruction {
   Handler handler = nullptr;
@@ -41,7 +44,7 @@ struct Instruction {
   uint32_t target = 0;
   int line = 0;
   int64_t immediate = 0;
-  std::array<uint32_t, 10> operand{};       // offsets in the frame
+  Operands operand{};
   mutable Allocation *allocation = nullptr; // the last one it touched
 };
 

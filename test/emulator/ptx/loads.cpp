@@ -152,7 +152,7 @@ void decodeAccess(Decoder &decoder, Qualifiers &qualifiers, const Statement &sta
   for (size_t i = 0; i < registers.size(); ++i) {
     access.operand[1 + i] = stores ? decoder.narrowSource(registers[i], type) : decoder.narrowDestination(registers[i], type);
   }
-  const std::array<uint32_t, 10> places = access.operand;
+  const Operands places = access.operand;
   decoder.emit(handler, {}, int64_t(address.bits)).operand = places;
   for (size_t i = 0; !stores && i < registers.size(); ++i) {
     decoder.widen(registers[i], type, places[1 + i]);

@@ -123,6 +123,7 @@ void Warp::runGroup(uint32_t at, uint32_t mask, uint32_t limit) {
       park(mask & ~active, at + 1);
       return;
     case Flow::Converge:
+    case Flow::WholeWarp:
       park(mask & ~active, at + 1);
       park(converge(instruction, at, active), at + 1);
       return;
@@ -135,7 +136,13 @@ uint32_t Warp::converge(const Instruction &instruction, uint32_t at, uint32_t ac
   uint32_t arrived = active;
   forEachLane(stalled, [&](unsigned lane) { arrived |= uint32_t(pc[lane] == at) << lane; });
   const unsigned leader = unsigned(__builtin_ctz(active));
-  const uint32_t members = slot<uint32_t>(instruction.operand[0])[leader];
+  const bool whole = instruction.flow == Flow::WholeWarp;
+  const uint32_t members = whole ? kAllLanes : slot<uint32_t>(instruction.operand[0])[leader];
+  if (whole && alive != kAllLanes) {
+    const auto gone = unsigned(__builtin_ctz(~alive));
+    fault(Fault::LaunchFailure, leader, instruction,
+          "needs all lanes of the warp, but lane " + std::to_string(gone) + (exists >> gone & 1 ? " has exited" : " does not exist"));
+  }
   if ((active & ~members) != 0) {
     fault(Fault::LaunchFailure, unsigned(__builtin_ctz(active & ~members)), instruction, "the lane is not in the mask " + hex(members));
   }
@@ -145,7 +152,7 @@ uint32_t Warp::converge(const Instruction &instruction, uint32_t at, uint32_t ac
     return 0;
   }
   stalled &= ~(arrived & members);
-  if ((alive & ~(arrived & members)) == 0) {
+  if (!whole && (alive & ~(arrived & members)) == 0) {
     // What any lane did before, it did before what any lane does behind.
     pastNumbers.push_back(numbers);
     numbers = block.take(kWarpNumbers);

@@ -2,7 +2,7 @@
 //
 // 32 threads in lockstep where they agree and apart where they do not: every lane has a program counter, and the lanes at the lowest one go
 // on. Lanes at one place run together again, so they meet behind loops and branches. Lanes at a shuffle wait for exactly the lanes of its
-// mask, lanes at a barrier for the block.
+// mask, lanes at a product of matrices for the whole warp, lanes at a barrier for the block.
 
 #ifndef ASHLAR_TEST_EMULATOR_PTX_WARP_H
 #define ASHLAR_TEST_EMULATOR_PTX_WARP_H

@@ -26,11 +26,13 @@ LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, function_ref
       return success();
     }
     last = *bytes;
-    if (excess >= variant.search->memoryLimit || *bytes >= least || tries + 1 == kMostTries) {
+    // The search counts fewer bytes: where it takes the same strategy again, its limit has to go down by more.
+    const int64_t less = *bytes == least ? 2 * excess : excess;
+    if (less >= variant.search->memoryLimit || *bytes > least || tries + 1 == kMostTries) {
       break;
     }
     least = *bytes;
-    variant.search->memoryLimit -= excess;
+    variant.search->memoryLimit -= less;
   }
   const pipelines::Search searched = *variant.search;
   variant.search->memoryLimit = limit;

@@ -20,6 +20,7 @@
 #include "passes/layout/redistribute/estimate.h"
 #include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
+#include "passes/lower/calls/library_product.h"
 #include "passes/lower/passes.h"
 #include "runtime/abi/memory_sizes.h"
 
@@ -138,10 +139,7 @@ private:
   // What library calls run in. Where it is not of a fixed size, that of a convolution follows from the call; here it is the panels that
   // most take.
   void addWorkspace() {
-    auto ofProduct = [&](ContractionOpInterface op) {
-      const bool roundsSums = isNarrowFloat(mlir::cast<RankedTensorType>(op->getResultTypes().front()).getElementType());
-      return traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::kProductWorkspaceBytes + (roundsSums ? rt::kProductSumBytes : 0);
-    };
+    auto ofProduct = [&](nn::MatMulOp op) { return traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : lower::productWorkspace(op); };
     auto ofConvolution = [&](ContractionOpInterface op) {
       auto isNarrow = [](Type type) { return isNarrowFloat(mlir::cast<RankedTensorType>(type).getElementType()); };
       const uint64_t pixels = rt::kConvBlockPixels * rt::kConvCopiedPixel * sizeof(float);
@@ -155,9 +153,10 @@ private:
     module.walk([&](ContractionOpInterface op) {
       auto typesOf = [](TypeRange range) { return llvm::map_to_vector(range, [](Type type) { return cast<RankedTensorType>(type); }); };
       const bool isLarge = analysis::workOf(op, typesOf(op->getOperandTypes()), typesOf(op->getResultTypes())).flops >= leastFlops;
-      const bool isProduct = isa<nn::MatMulOp>(op) && (traits.fixedWorkspace || isLarge);
+      auto product = dyn_cast<nn::MatMulOp>(op.getOperation());
+      const bool isProduct = product && (traits.fixedWorkspace || isLarge);
       const bool isConvolution = lower::isLibraryConvolution(op, variant.target);
-      most = std::max({most, isProduct ? ofProduct(op) : 0, isConvolution ? ofConvolution(op) : 0});
+      most = std::max({most, isProduct ? ofProduct(product) : 0, isConvolution ? ofConvolution(op) : 0});
     });
     module.walk([&](Operation *op) { most = std::max(most, lower::attentionWorkspace(op, variant.target)); });
     add("matrix products", most);

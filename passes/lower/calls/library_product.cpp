@@ -10,6 +10,7 @@
 #include "dialects/exec/target_traits.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
+#include "runtime/abi/memory_sizes.h"
 
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -289,6 +290,19 @@ ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
           narrowAt(call.getOutIndex()) != 0,
           numberOf(call.getAuxiliary()),
           auxiliaryRowOf(call)};
+}
+
+uint64_t productWorkspace(nn::MatMulOp op) {
+  Type element = op.getLhs().getType().getElementType();
+  ArrayRef<int64_t> out = op.getType().getShape();
+  ashlar_rt_gemm_desc desc = {};
+  desc.m = out.end()[-2];
+  desc.n = out.back();
+  desc.k = op.getLhs().getType().getShape().end()[op.getTransposeA() ? -2 : -1];
+  desc.bytes = element.isInteger(8) ? ASHLAR_RT_BYTES : 0;
+  desc.narrow = isNarrowFloat(element) ? ASHLAR_RT_BF16 : 0; // f16 takes as much
+  desc.narrow_out = isNarrowFloat(op.getType().getElementType());
+  return rt::productWorkspaceBytes(desc);
 }
 
 } // namespace ashlar::lower

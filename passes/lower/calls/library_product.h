@@ -48,6 +48,9 @@ mlir::LogicalResult buildProductCall(const CallSite &site);
 // Returns the call as the runtime gets it.
 ashlar_rt_gemm_desc describeProduct(exec::GemmOp call);
 
+// Returns the bytes that each thread needs for the call that an op becomes, with weights that it orders itself.
+uint64_t productWorkspace(nn::MatMulOp op);
+
 } // namespace ashlar::lower
 
 #endif // ASHLAR_PASSES_LOWER_CALLS_LIBRARY_PRODUCT_H

@@ -37,11 +37,11 @@ public:
     addTensors();
     add("constants", traits.hasDeviceMemory ? rt::roundUp(facts.constantBytes, rt::kDeviceAlignment) : facts.constantBytes);
     addBatches();
-    const uint64_t workspace = callWorkspace();
+    const uint64_t workspace = callWorkspace(/*hasOrdered=*/true), ordered = orderedBytes();
     add("matrix products", workspace);
     use.threadBytes = traits.fixedWorkspace ? 0 : workspace;
-    use.spareBytes = orderedBytes();
-    add("ordered weights", use.spareBytes);
+    use.spareBytes = ordered - std::min(ordered, callWorkspace(/*hasOrdered=*/false) - workspace);
+    add("ordered weights", ordered);
     if (traits.meetsInSharedMemory) {
       add("synchronization buffers", syncBufferBytes());
       add("messages between hosts", stagingBytes());
@@ -126,14 +126,19 @@ private:
     }
   }
 
-  // The workspace of library calls, one after the other; where its size is not fixed, for each thread.
-  uint64_t callWorkspace() {
+  // The workspace of library calls, one after the other; where its size is not fixed, for each thread. `hasOrdered`: weights that the plan
+  // orders once are; else each call orders them itself.
+  uint64_t callWorkspace(bool hasOrdered) {
     uint64_t most = 0;
+    auto ordering = [&](auto desc) {
+      desc.fixed_weights = hasOrdered ? desc.fixed_weights : 0;
+      return desc;
+    };
     variant.getBody().walk([&](exec::GemmOp product) {
-      most = std::max(most, traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::productWorkspaceBytes(describeProduct(product)));
+      most = std::max(most, traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::productWorkspaceBytes(ordering(describeProduct(product))));
     });
     variant.getBody().walk([&](exec::ConvOp conv) {
-      most = std::max(most, traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(describeConvolution(conv)));
+      most = std::max(most, traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(ordering(describeConvolution(conv))));
     });
     variant.getBody().walk([&](exec::AttentionOp op) { most = std::max(most, attentionWorkspace(describeAttention(op), facts.target)); });
     return most;

@@ -21,7 +21,7 @@ struct MemoryPart {
 struct MemoryUse {
   llvm::SmallVector<MemoryPart> parts;
   uint64_t threadBytes = 0; // that every thread of a rank beyond the first one takes, too
-  uint64_t spareBytes = 0;  // of the parts: weights in the order of a kernel, which the memory plan leaves out where they are too much
+  uint64_t spareBytes = 0;  // that are not needed where calls order weights themselves, as the memory plan has it where they are too much
 
   // Returns the sum over the parts.
   uint64_t bytes() const;

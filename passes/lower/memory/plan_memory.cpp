@@ -197,7 +197,7 @@ private:
     }
     exec::VariantOp variant = *module.getOps<exec::VariantOp>().begin();
     MemoryUse use = memoryUse(variant, {target, constants.getBytes(), ranksPerHost});
-    if (use.bytes() > static_cast<uint64_t>(memoryLimit)) { // weights that are ordered once are there twice
+    if (use.bytes() > static_cast<uint64_t>(memoryLimit) && use.spareBytes != 0) { // weights that are ordered once are there twice
       unmarkFixedWeights(variant);
       use = memoryUse(variant, {target, constants.getBytes(), ranksPerHost});
     }

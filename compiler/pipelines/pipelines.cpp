@@ -67,12 +67,12 @@ void addPrecisionPass(OpPassManager &passes, const job::Job &job) {
   passes.addPass(train::createMixedPrecisionPass(options));
 }
 
-// Adds the attention ops where the target has calls of them, or loses nothing without one. What the job names stays in the program.
+// Adds the attention ops where the target has kernels of them, or loses nothing without one. What the job names stays in the program.
 void addAttentionPass(OpPassManager &passes, const job::Job &job, exec::Target target) {
   train::RecognizeAttentionPassOptions options;
   options.target = target;
   options.trains = job.has_loss();
-  options.onlyCalls = !exec::traitsOf(target).attention.expandsWell;
+  options.onlyWhole = !exec::traitsOf(target).attention.expandsWell;
   for (const job::Rule &rule : job.rules()) {
     options.rules.push_back(rule.match());
     if (rule.in_size() + rule.out_size() > 0) {

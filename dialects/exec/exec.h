@@ -30,6 +30,11 @@ inline bool isLibraryCall(FusionKind kind) {
   return kind == FusionKind::Gemm || kind == FusionKind::Conv || kind == FusionKind::Attention;
 }
 
+// Whether a fusion of a kind is a generated nest of loops over the shape of its values, element by element.
+inline bool isLoopNest(FusionKind kind) {
+  return kind == FusionKind::Loop || kind == FusionKind::Rows || kind == FusionKind::Columns;
+}
+
 // Returns the type of the auxiliary tensor of a product of matrices (m, n): of relu a mask, a bit for each element in rows padded to 128
 // bits, as bytes; of other activations the type of the product.
 mlir::RankedTensorType getAuxiliaryType(Epilogue activation, mlir::RankedTensorType product);

@@ -112,7 +112,8 @@ def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImpli
   let description = [{
     The block arguments are the operands; the yielded values are the results. `gemm` holds one matrix product of the library with its
     epilogue, `conv` one convolution, `attention` an attention with its log-sum-exp or the gradients of one: the grammars are in
-    passes/lower/calls. `scatter` holds exactly one nn.scatter_add and the views it reads.
+    passes/lower/calls. `attention_kernel` holds an attention with its log-sum-exp, the gradient of its query, or the ones of key and value; a
+    generated kernel computes it (passes/lower/kernels/gpu). `scatter` holds exactly one nn.scatter_add and the views it reads.
 
         %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
         ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):

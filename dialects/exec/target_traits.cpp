@@ -28,6 +28,7 @@ const TargetTraits kCpu = {
      /*shiftsDiagonal=*/true,
      /*leastKeys=*/1,
      /*widthMultiple=*/1, /*mostWidth=*/INT64_MAX, /*expandsWell=*/true},
+    /*attentionColumns=*/0,
     /*convolvesNarrow=*/true,
     /*givesConvolvedSums=*/true,
     /*weightsLast=*/false,
@@ -62,6 +63,7 @@ const TargetTraits kCuda = {
      /*drops=*/false, /*shiftsDiagonal=*/false,
      /*leastKeys=*/2,
      /*widthMultiple=*/8, /*mostWidth=*/128, /*expandsWell=*/false},
+    /*attentionColumns=*/256,
     /*convolvesNarrow=*/true,
     /*givesConvolvedSums=*/false,
     /*weightsLast=*/true,
@@ -127,6 +129,14 @@ bool takesAttention(Target target, RankedTensorType query, RankedTensorType key,
                                         [&](int64_t width) { return width % traits.widthMultiple == 0 && width <= traits.mostWidth; });
   return takesCausal && takesScores && takesWidths && (traits.drops || !form.drops) && keys >= traits.leastKeys &&
          (!form.mask || takesMask(traits, form.mask, element, keys));
+}
+
+bool generatesAttention(Target target, RankedTensorType query, RankedTensorType key, RankedTensorType value) {
+  Type element = query.getElementType();
+  const bool isEmpty = query.getNumElements() == 0 || key.getNumElements() == 0 || value.getNumElements() == 0;
+  return !isEmpty && (element.isF32() || element.isBF16() || element.isF16()) && key.getElementType() == element &&
+         value.getElementType() == element &&
+         std::max(query.getShape().back(), value.getShape().back()) <= traitsOf(target).attentionColumns;
 }
 
 } // namespace ashlar::exec

@@ -37,7 +37,10 @@ struct TargetTraits {
   llvm::ArrayRef<Epilogue> activations; // of the results, before they are stored
   llvm::ArrayRef<Epilogue> slopes; // activations whose gradients come with a product, from a tensor that the activation's product writes
 
-  AttentionTraits attention; // other attentions are expanded
+  AttentionTraits attention;
+  // Columns of the results of one generated kernel of attention, of f32, bf16 or f16, which takes all that the library does, and more; 0:
+  // there is none.
+  int64_t attentionColumns;
 
   // Of the library's convolutions, which have their channels last.
   bool convolvesNarrow;    // bf16 and f16 as they are, added up in f32
@@ -84,6 +87,9 @@ struct AttentionForm {
 // Whether a target has a library call for an attention with operands of these types.
 bool takesAttention(Target target, mlir::RankedTensorType query, mlir::RankedTensorType key, mlir::RankedTensorType value,
                     const AttentionForm &form);
+
+// Whether a target makes a kernel of an attention with operands of these types.
+bool generatesAttention(Target target, mlir::RankedTensorType query, mlir::RankedTensorType key, mlir::RankedTensorType value);
 
 } // namespace ashlar::exec
 

@@ -125,8 +125,8 @@ def PlanMemoryPass : Pass<"ashlar-plan-memory", "::mlir::ModuleOp"> {
                  Option<"allowTf32", "allow-tf32", "bool", "false", "let f32 matrix products round their operands to 10 bits of mantissa">];
   let dependentDialects = ["::ashlar::nn::NnDialect", "::ashlar::dist::DistDialect", "::ashlar::exec::ExecDialect",
                            "::mlir::arith::ArithDialect", "::mlir::func::FuncDialect", "::mlir::math::MathDialect",
-                           "::mlir::gpu::GPUDialect", "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
-                           "::mlir::vector::VectorDialect"];
+                           "::mlir::gpu::GPUDialect", "::mlir::LLVM::LLVMDialect", "::mlir::memref::MemRefDialect",
+                           "::mlir::NVVM::NVVMDialect", "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
 def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {

@@ -39,7 +39,7 @@ def RecognizeAttentionPass : Pass<"ashlar-recognize-attention", "::mlir::ModuleO
     An attention is a product of queries and keys, a softmax over the keys, and a product with the values, with a scale and masks in between
     (docs/attention.md lists the forms, and why one is left as it is). Its scores and weights are then no values of the program any more. The
     result keeps the name and path of the last product. An attention stays where a rule of the user would match nothing without it, and,
-    with only-calls, where lowering would write it out again.
+    with only-whole, where lowering would write it out again.
 
         %s = nn.matmul %q, %k transpose_b : tensor<4x8x16xf32>, tensor<4x8x16xf32> -> tensor<4x8x8xf32>
         %t = nn.mul %s, %quarter : tensor<4x8x8xf32>
@@ -56,8 +56,8 @@ def RecognizeAttentionPass : Pass<"ashlar-recognize-attention", "::mlir::ModuleO
     ListOption<"rules", "rules", "std::string", "the globs of rules about tensors, ops and modules">,
     ListOption<"countedRules", "counted-rules", "std::string", "the globs of rules that count slices of the operands of ops">,
     Option<"trains", "trains", "bool", "true", "leave an attention whose mask depends on a trainable variable, since it needs a gradient">,
-    Option<"onlyCalls", "only-calls", "bool", "false", "leave an attention that the library of the target does not take">,
-    TargetOption<"the target of only-calls">,
+    Option<"onlyWhole", "only-whole", "bool", "false", "leave an attention that the target has no kernel for">,
+    TargetOption<"the target of only-whole">,
   ];
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
 }

@@ -47,8 +47,8 @@ DenseSet<Value> findTrained(func::FuncOp function) {
 // Puts the attention ops into a function.
 class Rewriter {
 public:
-  // `callsOf`: a target whose library has to take them; none: it may write them out again.
-  explicit Rewriter(std::optional<exec::Target> callsOf) : callsOf(callsOf) {}
+  // `wholeOn`: a target that has to have a call or a kernel for them; none: it may write them out again.
+  explicit Rewriter(std::optional<exec::Target> wholeOn) : wholeOn(wholeOn) {}
 
   // The operands of the ops besides query, key and value.
   struct Form {
@@ -57,7 +57,7 @@ public:
     Value mask;
   };
 
-  // Rewrites one attention; leaves it where its masks are none of the ops', and where no library takes it.
+  // Rewrites one attention; leaves it where its masks are none of the ops', and where the target would write it out.
   void rewrite(const Attention &found) {
     nn::MatMulOp last = found.last;
     ImplicitLocOpBuilder b(last.getLoc(), last);
@@ -69,17 +69,11 @@ public:
       key = repeatForHeads(b, found, key);
       value = repeatForHeads(b, found, value);
     }
-    auto takes = [&](const Form &form) {
-      const exec::AttentionForm asked = {form.mask ? typeOf(form.mask) : RankedTensorType(), form.diagonal, form.window, found.softcap,
-                                         found.dropout.has_value()};
-      return !callsOf || (last.getType().getElementType() == element &&
-                          exec::takesAttention(*callsOf, typeOf(query), typeOf(key), typeOf(value), asked));
-    };
-    std::optional<Form> form = readMasks(b, found, /*findsCausal=*/true);
-    if (!form || !takes(*form)) { // a library that has no such window or diagonal may take the mask as an operand
-      form = readMasks(b, found, /*findsCausal=*/false);
+    if (wholeOn && !exec::generatesAttention(*wholeOn, typeOf(query), typeOf(key), typeOf(value))) {
+      return;
     }
-    if (!form || !takes(*form)) {
+    std::optional<Form> form = readMasks(b, found);
+    if (!form) {
       return;
     }
     llvm::APFloat scale(found.scale), softcap(found.softcap);
@@ -188,15 +182,15 @@ private:
     return nn::TransposeOp::create(b, value, permutation);
   }
 
-  // Takes causal masks as such, unless they are to be masks like others, and one other as an operand. A key that a finite number hides is
-  // still seen where another mask hides all others, so that such a causal mask is one only by itself.
-  std::optional<Form> readMasks(ImplicitLocOpBuilder &b, const Attention &found, bool findsCausal) {
+  // Takes causal masks as such, and one other as an operand. A key that a finite number hides is still seen where another mask hides all
+  // others, so that such a causal mask is one only by itself.
+  std::optional<Form> readMasks(ImplicitLocOpBuilder &b, const Attention &found) {
     Form form;
     bool isInfinite = true;
     for (const AttentionMask &mask : found.masks) {
       Value small = withoutRepeats(b, mask.value);
       std::optional<CausalMask> causal = isWhole(small, mask.value) ? causals.find(mask.value, mask.isInverted) : std::nullopt;
-      if (causal && (findsCausal || !causal->diagonal)) {
+      if (causal) {
         isInfinite &= mask.isBool ? std::isinf(mask.hidden) : causal->isInfinite;
         if (causal->diagonal && !narrow(form, *causal)) {
           return std::nullopt;
@@ -233,7 +227,7 @@ private:
     return nn::SelectOp::create(b, type, small, mask.isInverted ? hidden : shown, mask.isInverted ? shown : hidden);
   }
 
-  std::optional<exec::Target> callsOf;
+  std::optional<exec::Target> wholeOn;
   CausalMasks causals;
 };
 
@@ -316,7 +310,7 @@ struct RecognizeAttentionPass : public impl::RecognizeAttentionPassBase<Recogniz
       }
     }
     InnerNames names(getOperation(), attentions);
-    Rewriter rewriter(onlyCalls ? std::optional(target.getValue()) : std::nullopt);
+    Rewriter rewriter(onlyWhole ? std::optional(target.getValue()) : std::nullopt);
     for (const Attention &attention : attentions) {
       if (!isNamed(names, attention) && !(trains && choosesZeroRows(attention))) {
         rewriter.rewrite(attention);

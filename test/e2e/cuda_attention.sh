@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Attention by cuDNN on the emulator: a small GPT in bf16 and f16 gives the losses of the cpu target, on one rank and on several, with a
-# captured step and without, in stages of a pipeline, with layers computed again; in f32, and without the calls, it has none.
+# Attention on the emulator, by cuDNN and in generated kernels: a small GPT gives the losses of the cpu target, in bf16 and f16 (cuDNN), and in
+# f32 and with narrow heads (kernels), on one rank and on several, with a captured step and without, in stages of a pipeline, with layers
+# computed again; and without either.
 
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/emulator.sh"
@@ -81,18 +82,72 @@ for ranks in 1 2; do
   expect_close masked_cpu.log masked.log 1e-2
 done
 
-# Without calls: f32, heads of 4, and by request.
+# expect_kernels COUNT MODEL JOB OPTIONS...: the step has so many kernels of attention, and no call.
+expect_kernels() {
+  local count=$1 model=$2 job=$3 found
+  shift 3
+  "$tools/ashlarc" "$model" --job "$job" --target cuda "$@" --emit exec -o - | sed -n '/exec.program @train_step/,/^    }/p' > step.mlir
+  found=$(grep -c 'exec.kernel @attention_kernel' step.mlir)
+  [ "$found" = "$count" ] || fail "$model with $job $* has $found kernels of attention, not $count"
+  if grep -q exec.attention step.mlir; then fail "$model with $job $* has calls for attention"; fi
+}
+
+# Kernels in place of calls: of each layer one forward, and two backward, which go through keys and rows. In f32, and of heads of 4 in bf16.
 cuda single.txtpb plain
-expect_calls plain 0
-"$tools/ashlarc" transformer.onnx --job single.txtpb --target cuda --emit nn -o plain.mlir
-grep -q nn.softmax plain.mlir || fail "attention in f32 is not left as it was"
+expect_kernels 6 transformer.onnx single.txtpb
+"$tools/ashlarc" transformer.onnx --job single.txtpb -o plain_cpu
+./plain_cpu --data data --steps 6 --log-every 1 --eval > plain_cpu.log
+./on_emulator 1 ./plain --data data --steps 6 --log-every 1 --eval > plain.log
+expect_close plain_cpu.log plain.log 1e-5
+cuda "$parallel" plain_2 --mesh dp=1,tp=2
+expect_kernels 6 transformer.onnx "$parallel" --mesh dp=1,tp=2
+./on_emulator 2 mpirun -n 2 ./plain_2 --data data --steps 6 --log-every 1 --eval > plain_2.log
+expect_close plain_cpu.log plain_2.log 1e-5
+"$tools/ashlar-zoo" transformer --seed 2 --heads 16 -o narrow.onnx
+"$tools/ashlarc" narrow.onnx --job bf16.txtpb -o narrow_cpu
+"$tools/ashlarc" narrow.onnx --job bf16.txtpb --target cuda --gpu-arch sm_90 -o narrow
+expect_kernels 6 narrow.onnx bf16.txtpb
+./narrow_cpu --data data --steps 6 --log-every 1 > narrow_cpu.log
+./on_emulator 1 ./narrow --data data --steps 6 --log-every 1 > narrow.log
+expect_close narrow_cpu.log narrow.log 1e-2
+
+# Weights that are dropped inside of the kernels, on ranks that share samples, heads, or keys, whose parts are combined.
+python3 "$(dirname "$0")/attention_dropout_model.py" dropout.onnx
+(
+  sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"
+  echo 'rules { match: "input" layout: "[{dp}, {}]" } rules { match: "wl" layout: "[{tp}, {}]" }'
+  for weight in wq wk wv; do echo "rules { match: \"$weight\" layout: \"[{}, {tp}]\" }"; done
+) > heads.txtpb
+keys='rules { match: "k_apart" layout: "[{}, {cp}, {}, {}]" } rules { match: "v_apart" layout: "[{}, {cp}, {}, {}]" }'
+(sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"; echo "$keys") > keys.txtpb
+for precision in F32 BF16_MIXED; do
+  bound=1e-4
+  [ $precision = F32 ] || bound=1e-2
+  for job in "$jobs/mlp.txtpb" heads.txtpb keys.txtpb; do
+    { sed 's/^global_batch:.*/global_batch: 16/' "$job"; echo "precision: $precision"; } > "$precision.$(basename "$job")"
+  done
+  "$tools/ashlarc" dropout.onnx --job $precision.mlp.txtpb --mesh dp=1 -o dropout_cpu
+  ./dropout_cpu --steps 4 --log-every 1 > dropout_cpu.log
+  while read -r ranks job mesh; do
+    "$tools/ashlarc" dropout.onnx --job $precision.$job.txtpb --mesh $mesh --target cuda --gpu-arch sm_90 -o dropout
+    expect_kernels 3 dropout.onnx $precision.$job.txtpb --mesh $mesh
+    ./on_emulator $ranks mpirun -n $ranks ./dropout --steps 4 --log-every 1 > dropout.log < /dev/null
+    expect_close dropout_cpu.log dropout.log $bound
+  done <<END
+1 mlp dp=1
+2 mlp dp=2
+2 heads dp=1,tp=2
+2 keys dp=1,cp=2
+END
+done
+
+# By request, without either.
+"$tools/ashlarc" transformer.onnx --job bf16.txtpb --target cuda --no-attention --emit nn -o without.mlir
+grep -q nn.softmax without.mlir || fail "attention is not left as it was"
 cuda bf16.txtpb without --no-attention
 expect_calls without 0
 ./on_emulator 1 ./without --data data --steps 6 --log-every 1 > without.log
 expect_close cpu.log without.log 1e-2
-"$tools/ashlar-zoo" transformer --seed 2 --heads 16 -o narrow.onnx
-"$tools/ashlarc" narrow.onnx --job bf16.txtpb --target cuda --gpu-arch sm_90 -o narrow
-expect_calls narrow 0
 
 # An engine whose sums have any order is reported; a graph without an engine ends the start with one line and the way out.
 ./on_emulator 1 env ASHLAR_EMULATOR_CUDNN_ENGINES=37 ./gpu --data data --steps 2 > any.log 2> any.err

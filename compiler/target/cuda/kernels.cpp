@@ -9,6 +9,7 @@
 #include "compiler/target/cuda/ptx.h"
 #include "compiler/target/cuda/translate_kernels.h"
 
+#include "llvm/IR/IntrinsicsNVPTX.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/xxhash.h"
 
@@ -29,9 +30,25 @@ public:
     return error ? module.emitError(llvm::toString(std::move(error))) : success();
   }
 
-  llvm::Expected<std::string> ptx(const Chip &chip) const { return generatePtx(*code, chip); }
+  llvm::Expected<std::string> ptx(const Chip &chip) const {
+    if (chip.capability < kTensorCoreChip && usesTensorCores()) {
+      return llvm::createStringError("attention multiplies matrices of 16 bits by instructions of compute capability " +
+                                     llvm::Twine(kTensorCoreChip / 10) + "." + llvm::Twine(kTensorCoreChip % 10) + " and later, not of " +
+                                     chip.name() + "; leave it out of --gpu-arch, or compile with --no-attention");
+    }
+    return generatePtx(*code, chip);
+  }
 
 private:
+  static constexpr unsigned kTensorCoreChip = 80; // has mma.m16n8k16
+
+  bool usesTensorCores() const {
+    return llvm::any_of(*code, [](const llvm::Function &function) {
+      const llvm::Intrinsic::ID id = function.getIntrinsicID();
+      return id == llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_bf16 || id == llvm::Intrinsic::nvvm_mma_m16n8k16_row_col_f32_f32;
+    });
+  }
+
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> code;
 };

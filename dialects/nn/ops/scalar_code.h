@@ -36,6 +36,9 @@ mlir::Value extremum(mlir::ImplicitLocOpBuilder &b, bool isMax, mlir::Value lhs,
 // trap.
 mlir::Value divide(mlir::ImplicitLocOpBuilder &b, mlir::Value lhs, mlir::Value rhs, bool isUnsigned = false);
 
+// Returns the number in [0, 1) that nn.random draws, as `type`; `place`: an element index, seed, counter and stream.
+mlir::Value uniform(mlir::ImplicitLocOpBuilder &b, mlir::Type type, mlir::ValueRange place);
+
 // Returns operands[0] and operands[1] combined by the op for floats or the op for integers; folded, so that a constant exponent of a power
 // is found.
 template <typename FloatOp, typename IntOp> mlir::Value arithmetic(mlir::ImplicitLocOpBuilder &b, mlir::ValueRange operands) {

@@ -118,18 +118,28 @@ Value buildUnit(ImplicitLocOpBuilder &b, Type type, Value word0, Value word1) {
   return arith::MulFOp::create(b, sum, scalar::constant(b, type, 0x1p-53));
 }
 
+// The four words of an element: its index, seed, counter and stream.
+SmallVector<Value> buildWords(ImplicitLocOpBuilder &b, ValueRange in) {
+  auto low = [&](Value x) -> Value { return arith::TruncIOp::create(b, b.getI32Type(), x); };
+  auto high = [&](Value x) -> Value { return arith::TruncIOp::create(b, b.getI32Type(), shiftRight(b, x, 32)); };
+  Value index = in[0], seed = in[1], counter = in[2], stream = in[3];
+  return buildPhilox(b, {low(index), high(index), low(counter), stream}, {low(seed), high(seed)});
+}
+
 } // namespace
 
+Value scalar::uniform(ImplicitLocOpBuilder &b, Type type, ValueRange place) {
+  SmallVector<Value> words = buildWords(b, place);
+  return buildUnit(b, type, words[0], words[1]);
+}
+
 Value RandomOp::buildScalar(ImplicitLocOpBuilder &b, ValueRange in) {
-  Type word = b.getI32Type(), type = computedType(getType().getElementType());
-  auto low = [&](Value x) -> Value { return arith::TruncIOp::create(b, word, x); };
-  auto high = [&](Value x) -> Value { return arith::TruncIOp::create(b, word, shiftRight(b, x, 32)); };
-  Value index = in[0], seed = in[1], counter = in[2], stream = in[3];
-  SmallVector<Value> words = buildPhilox(b, {low(index), high(index), low(counter), stream}, {low(seed), high(seed)});
-  Value uniform = buildUnit(b, type, words[0], words[1]);
+  Type type = computedType(getType().getElementType());
   if (getDistribution() == Distribution::Uniform) {
-    return uniform;
+    return scalar::uniform(b, type, in);
   }
+  SmallVector<Value> words = buildWords(b, in);
+  Value uniform = buildUnit(b, type, words[0], words[1]);
   Value angle = type.isF32() ? buildUnit(b, type, words[1], {}) : buildUnit(b, type, words[2], words[3]);
   Value logarithm = math::LogOp::create(b, arith::SubFOp::create(b, scalar::constant(b, type, 1), uniform));
   Value radius = math::SqrtOp::create(b, arith::MulFOp::create(b, scalar::constant(b, type, -2), logarithm));

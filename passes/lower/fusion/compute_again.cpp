@@ -26,7 +26,7 @@ namespace {
 // A generated kernel that can take ops in.
 exec::FusionOp asKernel(Operation *op) {
   auto fusion = dyn_cast<exec::FusionOp>(op);
-  return fusion && !exec::isLibraryCall(fusion.getKind()) && fusion.getKind() != exec::FusionKind::Scatter ? fusion : exec::FusionOp();
+  return fusion && exec::isLoopNest(fusion.getKind()) ? fusion : exec::FusionOp();
 }
 
 int64_t bytesOf(Value value) {

@@ -2,7 +2,7 @@
 //
 // Expands composite ops, and gives products the form that the library or the kernels take.
 
-#include "passes/lower/calls/library_attention.h"
+#include "passes/lower/calls/join_attention.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/fusion/convolution_forms.h"

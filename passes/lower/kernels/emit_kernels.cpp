@@ -6,6 +6,7 @@
 
 #include "passes/lower/kernels/cpu/cpu_kernel.h"
 #include "passes/lower/kernels/fusible.h"
+#include "passes/lower/kernels/gpu/attention_kernel.h"
 #include "passes/lower/kernels/gpu/gpu_kernel.h"
 
 #include "dialects/exec/target_traits.h"
@@ -51,15 +52,15 @@ FailureOr<func::FuncOp> emitKernel(exec::FusionOp fusion, ArrayRef<int64_t> alia
     CpuKernel(fusion, function, alias).emit();
     break;
   case exec::Target::Cuda:
-    GpuKernel(fusion, function, alias).emit();
+    fusion.getKind() == exec::FusionKind::AttentionKernel ? emitAttentionKernel(fusion, function, alias)
+                                                          : GpuKernel(fusion, function, alias).emit();
     break;
   }
   return function;
 }
 
 bool mayAlias(exec::FusionOp fusion, unsigned operand, unsigned result, exec::Target target) {
-  if (exec::isLibraryCall(fusion.getKind()) || fusion.getKind() == exec::FusionKind::Scatter ||
-      fusion.getInputs()[operand].getType() != fusion.getOutputs()[result].getType()) {
+  if (!exec::isLoopNest(fusion.getKind()) || fusion.getInputs()[operand].getType() != fusion.getOutputs()[result].getType()) {
     return false;
   }
   // Every element-wise op reads the operand where it writes; a view may read it elsewhere, a reduction's own result is accumulated before

@@ -96,6 +96,9 @@ KernelShape KernelShape::get(exec::FusionOp fusion) {
   Block &body = fusion.getBody().front();
   KernelShape shape;
   SmallVector<int64_t> reducedDims;
+  if (fusion.getKind() == exec::FusionKind::AttentionKernel) {
+    return shape;
+  }
   if (fusion.getKind() == exec::FusionKind::Loop) {
     llvm::append_range(shape.domain, shapeOf(fusion.getOutputs().front()));
   } else if (fusion.getKind() == exec::FusionKind::Scatter) {

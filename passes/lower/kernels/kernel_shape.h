@@ -27,7 +27,7 @@ struct KernelShape {
   int64_t batchDims = 0; // of a scatter
   llvm::SmallVector<LoopDim> loops;
 
-  // Analyses a fusion that is not a gemm.
+  // Analyses a fusion; an attention kernel is no nest of loops.
   static KernelShape get(exec::FusionOp fusion);
 };
 

@@ -135,10 +135,12 @@ private:
       return desc;
     };
     variant.getBody().walk([&](exec::GemmOp product) {
-      most = std::max(most, traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::productWorkspaceBytes(ordering(describeProduct(product))));
+      most =
+          std::max(most, traits.fixedWorkspace ? rt::kMatmulWorkspaceBytes : rt::productWorkspaceBytes(ordering(describeProduct(product))));
     });
     variant.getBody().walk([&](exec::ConvOp conv) {
-      most = std::max(most, traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(ordering(describeConvolution(conv))));
+      most = std::max(most,
+                      traits.fixedWorkspace ? rt::kConvolutionWorkspaceBytes : rt::convWorkspaceBytes(ordering(describeConvolution(conv))));
     });
     variant.getBody().walk([&](exec::AttentionOp op) { most = std::max(most, attentionWorkspace(describeAttention(op), facts.target)); });
     return most;

@@ -3,10 +3,22 @@
 // RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-expand-ops,ashlar-order-ops,ashlar-fuse),ashlar-plan-memory)' | FileCheck %s --check-prefix=EXEC
 
 // An attention and its log-sum-exp are one call, and its three gradients are another one; the last two dims before rows are heads and, with
-// all before them, the batch. On cuda, not of f32.
+// all before them, the batch. On cuda, whose library has no f32, they are generated kernels: one goes through the keys of the attention and one
+// of the query's gradient, one through the rows of the other two.
 // CHECK-LABEL: @trained
 // CUDA-LABEL: @trained
-// CUDA-NOT: exec.fusion
+// CUDA: %[[F:.*]]:2 = exec.fusion attention_kernel(%arg0, %arg1, %arg2)
+// CUDA: nn.attention_log_sum
+// CUDA: nn.attention %
+// CUDA: %[[Q:.*]] = exec.fusion attention_kernel(%arg0, %arg1, %arg2, %[[F]]#0, %[[F]]#1, %arg3)
+// CUDA-NEXT: ^bb0
+// CUDA-NEXT: nn.attention_gradient query
+// CUDA-NEXT: exec.yield
+// CUDA: %[[K:.*]]:2 = exec.fusion attention_kernel(%arg0, %arg1, %arg2, %[[F]]#0, %[[F]]#1, %arg3)
+// CUDA-NEXT: ^bb0
+// CUDA-NEXT: nn.attention_gradient key
+// CUDA-NEXT: nn.attention_gradient value
+// CUDA: return %[[F]]#1, %[[K]]#1, %[[Q]], %[[K]]#0
 // CHECK: %[[F:.*]]:2 = exec.fusion attention(%arg0, %arg1, %arg2)
 // CHECK: %[[L:.*]] = nn.attention_log_sum {{.*}} scale = 5.000000e-01 causal
 // CHECK: %[[Y:.*]] = nn.attention {{.*}} scale = 5.000000e-01 causal
@@ -30,10 +42,13 @@ func.func @trained(%q: tensor<2x2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x2x3x
 
 // -----
 
-// With a dropout, whose indices are tensors of rows and of keys; on cuda it is written out. Of a key index that differs in heads, too.
+// With a dropout, whose indices are tensors of rows and of keys; a kernel of cuda computes them. Of a key index that differs in heads, too.
 // CHECK-LABEL: @dropped
 // CUDA-LABEL: @dropped
-// CUDA-NOT: exec.fusion
+// CUDA: exec.fusion attention_kernel(%arg0, %arg1, %arg2, %arg4, %{{.*}})
+// CUDA: nn.index [768, 256, 16]
+// CUDA: nn.index [0, 0, 1]
+// CUDA: nn.attention {{.*}} dropout = 2.500000e-01 by
 // CUDA: nn.random
 // CHECK: %[[F:.*]]:2 = exec.fusion attention(%arg0, %arg1, %arg2, %[[R:.*]], %[[C:.*]], %arg4, %{{.*}})
 // CHECK: nn.attention {{.*}} dropout = 2.500000e-01 by
@@ -61,7 +76,7 @@ func.func @dropped(%q: tensor<2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x3x16x8
 // A model alone: the log-sum-exp has no reader. The mask of bools is repeated along batch and rows.
 // CHECK-LABEL: @masked
 // CUDA-LABEL: @masked
-// CUDA-NOT: exec.fusion
+// CUDA: exec.fusion attention_kernel(%arg0, %arg1, %arg3, %arg2)
 // CHECK: exec.fusion attention(%arg0, %arg1, %arg3, %arg2)
 // EXEC-LABEL: exec.program @masked
 // EXEC: exec.attention [{{.*}}memref<1x3x1x16xi1>>, {{.*}}] batch 2 heads 3 rows 16 keys 16 width 8 columns 8 scale 1.000000e+00 mask [0, 16, 0, 1]
@@ -73,10 +88,10 @@ func.func @masked(%q: tensor<2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x3x16x8x
 
 // -----
 
-// Two batch dims, of which the mask has one: the library has one batch dim. It is expanded, and its scores are a product.
+// Two batch dims, of which the mask has one: the library has one batch dim. It is expanded, and its scores are a product. A kernel has all.
 // CHECK-LABEL: @half_of_batch
 // CUDA-LABEL: @half_of_batch
-// CUDA-NOT: exec.fusion
+// CUDA: exec.fusion attention_kernel(
 // CHECK-NOT: exec.fusion
 // CHECK: nn.matmul
 func.func @half_of_batch(%q: tensor<2x2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x2x3x16x8xf32> {nn.name = "k"}, %v: tensor<2x2x3x16x8xf32> {nn.name = "v"}, %m: tensor<2x1x3x16x16xf32> {nn.name = "m"}) -> (tensor<2x2x3x16x8xf32> {nn.name = "out0"}) {
@@ -113,10 +128,10 @@ func.func @other_scores(%q: tensor<2x3x16x8xf32> {nn.name = "q"}, %k: tensor<2x3
 
 // -----
 
-// A matrix each, in bf16. On cuda, not with another diagonal.
+// A matrix each, in bf16. On cuda, no call with another diagonal.
 // CHECK-LABEL: @matrices
 // CUDA-LABEL: @matrices
-// CUDA-NOT: exec.fusion
+// CUDA: exec.fusion attention_kernel(
 // CHECK: exec.fusion attention
 // EXEC-LABEL: exec.program @matrices
 // EXEC: exec.attention [{{.*}}memref<16x8xbf16>>, {{.*}}memref<16xf32>>] batch 1 heads 1 rows 16 keys 16 width 8 columns 8 scale 1.000000e+00 causal diagonal 3
@@ -160,11 +175,11 @@ func.func @half(%q: tensor<2x3x16x8xf16> {nn.name = "q"}, %k: tensor<2x3x20x8xf1
 
 // -----
 
-// Widths that are no multiple of 8 are expanded on cuda.
+// Widths that are no multiple of 8 have a kernel on cuda.
 // CHECK-LABEL: @odd_width
 // CHECK: exec.fusion attention(
 // CUDA-LABEL: @odd_width
-// CUDA-NOT: exec.fusion
+// CUDA: exec.fusion attention_kernel(
 func.func @odd_width(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x16x8xbf16> {nn.name = "k"}, %v: tensor<2x3x16x12xbf16> {nn.name = "v"}) -> (tensor<2x3x16x12xbf16> {nn.name = "out0"}) {
   %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>) -> tensor<2x3x16xf32>
   %y = nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x12xbf16>, tensor<2x3x16xf32>) -> tensor<2x3x16x12xbf16>
@@ -188,9 +203,10 @@ func.func @narrow_mask(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3
 
 // -----
 
-// A mask of another type is not taken there, nor one for a number of keys that is no multiple of 8.
+// The call there takes no mask of another type, nor one for a number of keys that is no multiple of 8: a kernel repeats it itself.
 // CUDA-LABEL: @wide_mask
-// CUDA-NOT: exec.fusion
+// CUDA-NOT: nn.broadcast
+// CUDA: exec.fusion attention_kernel(
 func.func @wide_mask(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x16x8xbf16> {nn.name = "k"}, %v: tensor<2x3x16x8xbf16> {nn.name = "v"}, %m: tensor<2x1x1x16xf32> {nn.name = "m"}) -> (tensor<2x3x16x8xbf16> {nn.name = "out0"}) {
   %l = nn.attention_log_sum %q, %k mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x1x1x16xf32>) -> tensor<2x3x16xf32>
   %y = nn.attention %q, %k, %v, %l mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16xf32>, tensor<2x1x1x16xf32>) -> tensor<2x3x16x8xbf16>
@@ -200,7 +216,7 @@ func.func @wide_mask(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x1
 // -----
 
 // CUDA-LABEL: @mask_of_12_keys
-// CUDA-NOT: exec.fusion
+// CUDA: exec.fusion attention_kernel(
 func.func @mask_of_12_keys(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x12x8xbf16> {nn.name = "k"}, %v: tensor<2x3x12x8xbf16> {nn.name = "v"}, %m: tensor<2x3x16x12xbf16> {nn.name = "m"}) -> (tensor<2x3x16x8xbf16> {nn.name = "out0"}) {
   %l = nn.attention_log_sum %q, %k mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x12x8xbf16>, tensor<2x3x16x12xbf16>) -> tensor<2x3x16xf32>
   %y = nn.attention %q, %k, %v, %l mask = %m scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x12x8xbf16>, tensor<2x3x12x8xbf16>, tensor<2x3x16xf32>, tensor<2x3x16x12xbf16>) -> tensor<2x3x16x8xbf16>
@@ -209,9 +225,9 @@ func.func @mask_of_12_keys(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor
 
 // -----
 
-// One key is written out on cuda.
+// One key is too few for the library.
 // CUDA-LABEL: @one_key
-// CUDA-NOT: exec.fusion
+// CUDA: exec.fusion attention_kernel(
 func.func @one_key(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x1x8xbf16> {nn.name = "k"}, %v: tensor<2x3x1x8xbf16> {nn.name = "v"}) -> (tensor<2x3x16x8xbf16> {nn.name = "out0"}) {
   %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x1x8xbf16>) -> tensor<2x3x16xf32>
   %y = nn.attention %q, %k, %v, %l scale = 1.0 : (tensor<2x3x16x8xbf16>, tensor<2x3x1x8xbf16>, tensor<2x3x1x8xbf16>, tensor<2x3x16xf32>) -> tensor<2x3x16x8xbf16>
@@ -289,11 +305,11 @@ func.func @heads_stay(%q0: tensor<3x16x2x8xf32> {nn.name = "q"}, %m0: tensor<2x1
 
 // -----
 
-// Windows and softcaps are the cpu's.
+// Windows and softcaps are in the cpu's call, and in a kernel of cuda.
 // CHECK-LABEL: @window
 // CHECK: exec.fusion attention(
 // CUDA-LABEL: @window
-// CUDA-NOT: exec.fusion
+// CUDA: exec.fusion attention_kernel(
 // EXEC-LABEL: exec.program @window
 // EXEC: exec.attention [{{.*}}] batch 1 heads 3 rows 16 keys 16 width 8 columns 8 scale 1.000000e+00 causal window 4 softcap 3.000000e+01
 func.func @window(%q: tensor<3x16x8xbf16> {nn.name = "q"}) -> (tensor<3x16x8xbf16> {nn.name = "out0"}) {
@@ -311,4 +327,27 @@ func.func @other_window(%q: tensor<3x16x8xbf16> {nn.name = "q"}) -> (tensor<3x16
   %l = nn.attention_log_sum %q, %q scale = 1.0 causal : (tensor<3x16x8xbf16>, tensor<3x16x8xbf16>) -> tensor<3x16xf32>
   %y = nn.attention %q, %q, %q, %l scale = 1.0 causal window = 4 : (tensor<3x16x8xbf16>, tensor<3x16x8xbf16>, tensor<3x16x8xbf16>, tensor<3x16xf32>) -> tensor<3x16x8xbf16>
   return %y : tensor<3x16x8xbf16>
+}
+
+// -----
+
+// Results of more than 256 columns together are of a kernel each; wider heads are expanded.
+// CHECK-LABEL: @wide
+// CUDA-LABEL: @wide
+// CUDA-COUNT-2: exec.fusion attention_kernel({{.*}} -> tensor<2x16x160xf32>
+// CUDA-NOT: exec.fusion
+func.func @wide(%q: tensor<2x16x160xf32> {nn.name = "q"}, %k: tensor<2x16x160xf32> {nn.name = "k"}, %v: tensor<2x16x160xf32> {nn.name = "v"}, %l: tensor<2x16xf32> {nn.name = "l"}, %y: tensor<2x16x160xf32> {nn.name = "y"}, %g: tensor<2x16x160xf32> {nn.name = "g"}) -> (tensor<2x16x160xf32> {nn.name = "out0"}, tensor<2x16x160xf32> {nn.name = "out1"}) {
+  %dk = nn.attention_gradient key %q, %k, %v, %l, %y, %g scale = 0.5 : (tensor<2x16x160xf32>, tensor<2x16x160xf32>, tensor<2x16x160xf32>, tensor<2x16xf32>, tensor<2x16x160xf32>, tensor<2x16x160xf32>) -> tensor<2x16x160xf32>
+  %dv = nn.attention_gradient value %q, %k, %v, %l, %y, %g scale = 0.5 : (tensor<2x16x160xf32>, tensor<2x16x160xf32>, tensor<2x16x160xf32>, tensor<2x16xf32>, tensor<2x16x160xf32>, tensor<2x16x160xf32>) -> tensor<2x16x160xf32>
+  return %dk, %dv : tensor<2x16x160xf32>, tensor<2x16x160xf32>
+}
+
+// -----
+
+// CUDA-LABEL: @widest
+// CUDA-NOT: exec.fusion
+func.func @widest(%q: tensor<2x16x8xf32> {nn.name = "q"}, %v: tensor<2x16x264xf32> {nn.name = "v"}) -> (tensor<2x16x264xf32> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %q scale = 1.0 : (tensor<2x16x8xf32>, tensor<2x16x8xf32>) -> tensor<2x16xf32>
+  %y = nn.attention %q, %q, %v, %l scale = 1.0 : (tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x16x264xf32>, tensor<2x16xf32>) -> tensor<2x16x264xf32>
+  return %y : tensor<2x16x264xf32>
 }

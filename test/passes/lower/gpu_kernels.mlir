@@ -80,7 +80,7 @@ func.func @forward(%x: tensor<1103x100xf32> {nn.name = "x"}) -> (tensor<1103x100
 
 // Rows of 3000 elements: a block a row, warps combine through shared memory. One thread writes what belongs to the row.
 // CHECK: exec.kernel @rows_0 [{{.*}}] extent 512 grain 512
-// CHECK: memref.alloca() : memref<16xf32, #gpu.address_space<workgroup>>
+// CHECK: memref.alloca() {alignment = 16 : i64} : memref<16xf32, #gpu.address_space<workgroup>>
 // CHECK-NOT: scf.for
 // CHECK-COUNT-5: gpu.shuffle xor
 // CHECK: memref.store {{.*}} #gpu.address_space<workgroup>>
@@ -130,7 +130,7 @@ func.func @forward(%x: tensor<4x4xi64> {nn.name = "x"}) -> (tensor<4xi64> {nn.na
 // Columns: 32 threads across with 4 columns each, 8 rows of threads, each 4 rows at a time, which combine in a tree. The summed value is written on the way.
 // CHECK: exec.kernel @columns_0 [{{.*}}] extent 4 grain 256
 // CHECK: func.func @columns_0(%[[X:.*]]: memref<32000xf32>, %[[R:.*]]: memref<32000xf32>, %[[SUM:.*]]: memref<500xf32>)
-// CHECK-COUNT-4: memref.alloca() : memref<256xf32, #gpu.address_space<workgroup>>
+// CHECK-COUNT-4: memref.alloca() {alignment = 16 : i64} : memref<256xf32, #gpu.address_space<workgroup>>
 // CHECK: scf.for {{.*}} step %c32{{.*}} iter_args
 // CHECK-COUNT-4: vector.load %[[X]]
 // CHECK-COUNT-4: vector.store {{.*}}, %[[R]]

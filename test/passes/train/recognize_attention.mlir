@@ -1,7 +1,7 @@
 // RUN: ashlar-opt %s -split-input-file -ashlar-recognize-attention | FileCheck %s
 // RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=rules=layer*.scores,other" | FileCheck %s --check-prefix=NAMED
 // RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=counted-rules=layer*.mix" | FileCheck %s --check-prefix=COUNTED
-// RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=only-calls target=cuda" | FileCheck %s --check-prefix=CALLS
+// RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=only-whole target=cuda" | FileCheck %s --check-prefix=WHOLE
 // RUN: ashlar-opt %s -split-input-file "-ashlar-recognize-attention=trains=false" | FileCheck %s --check-prefix=RUNS
 
 // A scale, and nothing else. The result keeps name and path of the last product; a rule on the scores keeps them, and so does one that counts
@@ -15,8 +15,8 @@
 // NAMED: nn.softmax
 // COUNTED-LABEL: @plain
 // COUNTED: nn.softmax
-// CALLS-LABEL: @plain
-// CALLS: nn.softmax
+// WHOLE-LABEL: @plain
+// WHOLE: nn.attention %
 
 module @plain {
 func.func @forward(%q: tensor<2x4x8xf32>, %k: tensor<2x4x8xf32>, %v: tensor<2x4x8xf32>) -> tensor<2x4x8xf32> attributes {nn.program = #nn.program<run>} {
@@ -51,8 +51,6 @@ func.func @forward(%q: tensor<4x8xf32> {nn.name = "layer.q.scores"}, %k: tensor<
 // key is a transpose of more than the last dims.
 
 // CHECK-LABEL: @narrow
-// CALLS-LABEL: @narrow
-// CALLS: nn.attention %
 // CHECK-DAG: %[[K:.*]] = nn.transpose %arg1 [0, 2, 1, 3] : tensor<1x4x2x8xbf16> -> tensor<1x2x4x8xbf16>
 // CHECK-DAG: %[[Q:.*]] = nn.cast %arg0 : tensor<1x2x4x8xf32> -> tensor<1x2x4x8xbf16>
 // CHECK: nn.attention_log_sum %[[Q]], %[[K]] scale = 0.3{{[0-9]*}} causal at %{{.*}}, %{{.*}} : (tensor<1x2x4x8xbf16>, tensor<1x2x4x8xbf16>, tensor<1x1x4xi64>, tensor<1x1x4xi64>) -> tensor<1x2x4xf32>
@@ -245,11 +243,11 @@ func.func @forward(%q: tensor<64x2x512x8xf32>, %k: tensor<64x2x512x8xf32>, %v: t
 
 // -----
 
-// A window becomes an attribute. Where the library has none, it is an operand of its call.
+// A window becomes an attribute, on any target.
 // CHECK-LABEL: @window
-// CALLS-LABEL: @window
+// WHOLE-LABEL: @window
 // CHECK: nn.attention %arg0, %arg0, %arg0, %{{.*}} scale = 1.000000e+00 causal at %{{.*}}, %{{.*}} window = 2 :
-// CALLS: nn.attention %arg0, %arg0, %arg0, %{{.*}} mask = %{{.*}} scale = 1.000000e+00 :
+// WHOLE: nn.attention %arg0, %arg0, %arg0, %{{.*}} scale = 1.000000e+00 causal at %{{.*}}, %{{.*}} window = 2 :
 module @window {
 func.func @forward(%q: tensor<2x8x8xbf16>) -> tensor<2x8x8xbf16> attributes {nn.program = #nn.program<run>} {
   %d = nn.index [-1, 1] : tensor<8x8xi64>
@@ -290,5 +288,21 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
   %p = nn.select %n, %z, %w : tensor<4x4xi1>, tensor<4x4xf32>
   %y = nn.matmul %p, %v : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
+}
+}
+
+// -----
+
+// A target without a kernel for f64 leaves the model's ops, if asked to.
+// CHECK-LABEL: @doubles
+// CHECK: nn.attention %
+// WHOLE-LABEL: @doubles
+// WHOLE: nn.softmax
+module @doubles {
+func.func @forward(%q: tensor<2x8x8xf64>) -> tensor<2x8x8xf64> attributes {nn.program = #nn.program<run>} {
+  %s = nn.matmul %q, %q transpose_b : tensor<2x8x8xf64>, tensor<2x8x8xf64> -> tensor<2x8x8xf64>
+  %w = nn.softmax %s : tensor<2x8x8xf64>
+  %y = nn.matmul %w, %q : tensor<2x8x8xf64>, tensor<2x8x8xf64> -> tensor<2x8x8xf64>
+  return %y : tensor<2x8x8xf64>
 }
 }

@@ -14,6 +14,8 @@
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -115,8 +117,8 @@ void fuse(ModuleOp module, exec::Target target) {
 CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool inPlace, exec::Target target)
     : fused(fused), random(random), target(target), module(ModuleOp::create(fused.getLoc())) {
   fused.getContext()
-      ->loadDialect<arith::ArithDialect, gpu::GPUDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
-                    vector::VectorDialect>();
+      ->loadDialect<arith::ArithDialect, gpu::GPUDialect, LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, NVVM::NVVMDialect,
+                    scf::SCFDialect, vector::VectorDialect>();
   SymbolTable symbols(*module);
   fused.walk([&](exec::FusionOp fusion) {
     Kernel kernel{"kernel_" + std::to_string(kernels.size()), {}, {}, 0};

@@ -8,8 +8,6 @@
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "mlir/Dialect/GPU/IR/GPUDialect.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -33,70 +31,6 @@ void GpuKernel::emit() {
     break;
   }
   func::ReturnOp::create(b);
-}
-
-Value GpuKernel::add(Value lhs, Value rhs) {
-  return arith::AddIOp::create(b, lhs, rhs);
-}
-
-Value GpuKernel::scale(Value value, int64_t by) {
-  return by == 1 ? value : Value(arith::MulIOp::create(b, value, constant(by)));
-}
-
-Value GpuKernel::isBelow(Value value, int64_t limit) {
-  return arith::CmpIOp::create(b, arith::CmpIPredicate::ult, value, constant(limit));
-}
-
-Value GpuKernel::divide(Value value, int64_t by) {
-  return by == 1 ? value : Value(arith::DivUIOp::create(b, value, constant(by)));
-}
-
-Value GpuKernel::remainder(Value value, int64_t by) {
-  return by == 1 ? zero : Value(arith::RemUIOp::create(b, value, constant(by)));
-}
-
-Value GpuKernel::both(Value lhs, Value rhs) {
-  if (!lhs || !rhs) {
-    return lhs ? lhs : rhs;
-  }
-  return arith::AndIOp::create(b, lhs, rhs);
-}
-
-void GpuKernel::setGrid(int64_t blocks, int64_t threadsABlock) {
-  threads = threadsABlock;
-  setExtent(std::max<int64_t>(1, blocks), threads);
-  block = gpu::BlockIdOp::create(b, gpu::Dimension::x);
-  thread = gpu::ThreadIdOp::create(b, gpu::Dimension::x);
-}
-
-void GpuKernel::emitIf(Value condition, llvm::function_ref<void()> then) {
-  if (!condition) {
-    then();
-    return;
-  }
-  auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
-  OpBuilder::InsertionGuard guard(b);
-  ScalarEmitter::Memo saved = scalars.save();
-  b.setInsertionPointToStart(branch.thenBlock());
-  then();
-  scalars.restore(std::move(saved));
-}
-
-SmallVector<Value> GpuKernel::emitFor(Value first, Value limit, int64_t stride, ArrayRef<Value> carried,
-                                      llvm::function_ref<SmallVector<Value>(Value, ArrayRef<Value>)> step) {
-  auto loop = scf::ForOp::create(b, first, limit, constant(stride), carried);
-  OpBuilder::InsertionGuard guard(b);
-  ScalarEmitter::Memo saved = scalars.save();
-  Index savedIndex = index;
-  b.setInsertionPointToStart(loop.getBody());
-  SmallVector<Value> inner(loop.getRegionIterArgs().begin(), loop.getRegionIterArgs().end());
-  SmallVector<Value> next = step(loop.getInductionVar(), inner);
-  if (!next.empty()) {
-    scf::YieldOp::create(b, next);
-  }
-  index = savedIndex;
-  scalars.restore(std::move(saved));
-  return SmallVector<Value>(loop.getResults());
 }
 
 void GpuKernel::setIndex(ArrayRef<LoopDim> loops, Value flat) {

@@ -14,33 +14,6 @@ using namespace mlir;
 
 namespace ashlar::lower {
 
-// The value of the thread whose number differs in the bit `distance`. A shuffle moves 32 bits.
-Value GpuKernel::shuffle(Value value, int64_t distance) {
-  Type type = value.getType();
-  if (type.getIntOrFloatBitWidth() == 32) {
-    return gpu::ShuffleOp::create(b, value, static_cast<int32_t>(distance), static_cast<int32_t>(kWarp), gpu::ShuffleMode::XOR)
-        .getShuffleResult();
-  }
-  Type word = b.getI32Type(), wide = b.getI64Type();
-  if (type.getIntOrFloatBitWidth() < 32) {
-    return arith::TruncIOp::create(b, type, shuffle(arith::ExtUIOp::create(b, word, value), distance));
-  }
-  Value bits = isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, wide, value)) : value;
-  Value half = arith::ConstantIntOp::create(b, 32, 64);
-  Value low = shuffle(arith::TruncIOp::create(b, word, bits), distance);
-  Value high = shuffle(arith::TruncIOp::create(b, word, arith::ShRUIOp::create(b, bits, half)), distance);
-  high = arith::ShLIOp::create(b, arith::ExtUIOp::create(b, wide, high), half);
-  Value moved = arith::OrIOp::create(b, high, arith::ExtUIOp::create(b, wide, low));
-  return isa<FloatType>(type) ? Value(arith::BitcastOp::create(b, type, moved)) : moved;
-}
-
-Value GpuKernel::allocateShared(Type element, int64_t size) {
-  OpBuilder::InsertionGuard guard(b);
-  b.setInsertionPointToStart(&function.getBody().front());
-  auto space = gpu::AddressSpaceAttr::get(b.getContext(), gpu::AddressSpace::Workgroup);
-  return memref::AllocaOp::create(b, MemRefType::get({size}, element, MemRefLayoutAttrInterface(), space));
-}
-
 SmallVector<Value> GpuKernel::combineThreads(ArrayRef<nn::ReduceOp> reductions, SmallVector<Value> values, int64_t count) {
   auto combineAcross = [&](int64_t size) {
     for (int64_t distance = size / 2; distance > 0; distance /= 2) {

@@ -6,17 +6,17 @@
 #ifndef ASHLAR_PASSES_LOWER_KERNELS_GPU_GPU_KERNEL_H
 #define ASHLAR_PASSES_LOWER_KERNELS_GPU_GPU_KERNEL_H
 
+#include "passes/lower/kernels/gpu/gpu_code.h"
 #include "passes/lower/kernels/gpu/gpu_fusion.h"
-#include "passes/lower/kernels/kernel_nest.h"
 #include "passes/lower/kernels/row_passes.h"
 
 namespace ashlar::lower {
 
 // Emits one fusion. Invariant: an element of a full result is computed by the thread that alone reads the operands at that place, and all
 // of a thread's elements of a chunk are computed before the first is stored; so a full result may overwrite a full operand.
-class GpuKernel : public KernelNest {
+class GpuKernel : public GpuCode {
 public:
-  using KernelNest::KernelNest;
+  using GpuCode::GpuCode;
 
   void emit();
 
@@ -37,27 +37,7 @@ private:
     llvm::SmallVector<mlir::Value> lanes, elements;
   };
 
-  mlir::Value block, thread;
-  int64_t threads = 1; // of a block
-
   // emit_gpu_kernels.cpp
-  mlir::Value add(mlir::Value lhs, mlir::Value rhs);
-  mlir::Value scale(mlir::Value value, int64_t by);
-  mlir::Value isBelow(mlir::Value value, int64_t limit);
-  mlir::Value divide(mlir::Value value, int64_t by);
-  mlir::Value remainder(mlir::Value value, int64_t by);
-  mlir::Value both(mlir::Value a, mlir::Value b); // of two conditions, null: true
-
-  // Asks for block and thread, and notes the grid.
-  void setGrid(int64_t blocks, int64_t threadsABlock);
-
-  // Emits the code of `then` under a condition; null: always.
-  void emitIf(mlir::Value condition, llvm::function_ref<void()> then);
-
-  // Emits a loop from `first` below `limit`; `step` maps the carried values to the next ones. Returns the final values.
-  llvm::SmallVector<mlir::Value> emitFor(mlir::Value first, mlir::Value limit, int64_t stride, llvm::ArrayRef<mlir::Value> carried,
-                                         llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, llvm::ArrayRef<mlir::Value>)> step);
-
   // Sets the index along `loops` to the index of element `flat` of them.
   void setIndex(llvm::ArrayRef<LoopDim> loops, mlir::Value flat);
 
@@ -77,8 +57,6 @@ private:
   void emitLoop();
 
   // emit_gpu_reductions.cpp
-  mlir::Value shuffle(mlir::Value value, int64_t distance);
-  mlir::Value allocateShared(mlir::Type element, int64_t size);
   // Combines one value of each of `count` neighbouring threads (a power of two); all of them get the results.
   llvm::SmallVector<mlir::Value> combineThreads(llvm::ArrayRef<nn::ReduceOp> reductions, llvm::SmallVector<mlir::Value> values,
                                                 int64_t count);

@@ -39,6 +39,8 @@ TEST_CASE("fit search: the search gets less by as much as the program is too lar
   CHECK(fit(100, more).limits == Limits{100, 90});
   CHECK(fit(0, more).limits == Limits{0});
   CHECK(fit(100, [](int64_t limit) { return std::optional<uint64_t>(limit); }).limits == Limits{100});
+  // What it takes again for a lower limit needs a limit that is lower by more.
+  CHECK(fit(100, [](int64_t limit) { return std::optional<uint64_t>(limit > 80 ? 110 : 70); }).limits == Limits{100, 90, 70});
   // What the search cannot change ends it, as does a limit of nothing and the fourth try.
   CHECK(fit(100, [](int64_t) { return std::optional<uint64_t>(150); }).limits == Limits{100, 50, -1, 50});
   CHECK(fit(100, [](int64_t) { return std::optional<uint64_t>(200); }).limits == Limits{100, -1, 100});

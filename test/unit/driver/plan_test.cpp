@@ -2,6 +2,7 @@
 //
 // What ashlarc plan says of a mesh: a step by hand, and the order of the table.
 
+#include "compiler/driver/planned_stages.h"
 #include "compiler/planning/forecast.h"
 #include "compiler/planning/mesh_search.h"
 #include "compiler/planning/plan_table.h"
@@ -81,6 +82,31 @@ TEST_CASE("forecast: time and memory of a small model", "[forecast]") {
   CHECK(bytesOf("temporaries") == 256 + 64);
   CHECK(bytesOf("matrix products") == 0); // it is too small for the library
   CHECK(bytesOf("batches") == 0);         // a model gets its inputs at once
+}
+
+// One product of 512 x 1024 x 512 that runs a model: its weight, 2 MiB, is ordered once, or by the call, which then keeps panels of it.
+TEST_CASE("plan: weights that are left out are spare as far as calls then need no more", "[plan]") {
+  auto plan = [](int64_t limit) {
+    OwningOpRef<ModuleOp> module = parse(R"(
+      dist.mesh @mesh <["dp" = 1]>
+      nn.variable @w : tensor<512x1024xf32>
+      func.func @forward(%x: tensor<512x512xf32> {nn.name = "x"}) -> (tensor<512x1024xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
+        %w = nn.read @w : tensor<512x1024xf32>
+        %y = nn.matmul %x, %w : tensor<512x512xf32>, tensor<512x1024xf32> -> tensor<512x1024xf32>
+        return %y : tensor<512x1024xf32>
+      }
+    )");
+    pipelines::Variant variant = variantOf(*module);
+    PassManager passes(&context());
+    pipelines::addLowerPasses(passes, variant, limit);
+    REQUIRE(succeeded(passes.run(*module)));
+    return driver::countMemory(*module, variant).front();
+  };
+  const lower::MemoryUse ordered = plan(/*limit=*/0);
+  CHECK(ordered.spareBytes > 0);
+  const lower::MemoryUse plain = plan(static_cast<int64_t>(ordered.bytes()) - 1);
+  CHECK(plain.bytes() == ordered.bytes() - ordered.spareBytes);
+  CHECK(plain.spareBytes == 0);
 }
 
 TEST_CASE("plan: meshes of a number of devices", "[plan]") {

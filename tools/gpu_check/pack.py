@@ -120,6 +120,10 @@ def trains(packer, small):
         return
     packer.train("mlp_bf16", "mlp", 3e-2, mlp + BF16)
     packer.train("conv_bf16", "conv", 3e-2, conv + BF16)
+    packer.run(sys.executable, ROOT / "test/e2e/attention_dropout_model.py", packer.scratch / "attention_dropout.onnx")
+    attention = batch_of(jobs["mlp"], 16)  # in generated kernels; so is the transformer in f32
+    packer.train("attention_dropout", "attention_dropout", 1e-3, attention, ranks=(1,))
+    packer.train("attention_dropout_bf16", "attention_dropout", 3e-2, attention + BF16, ranks=(1,))
     packer.run(sys.executable, ROOT / "test/e2e/write_tokens.py", packer.pack / "data/transformer", 50, 16)
     packer.zoo("transformer", "transformer", "--seed", 2)
     packer.train("transformer", "transformer", 1e-3, jobs["transformer_tensor_parallel"], mesh="dp=1,tp=2", data="data/transformer")
@@ -142,9 +146,13 @@ def gpt2(packer, small):
     zoo = ["transformer", "--layers", layers, "--width", width, "--heads", heads, "--sequence", sequence, "--vocabulary", vocabulary, "--tied", "--no-data"]
     tokens = {"type": "<i8", "shape": [4 * batch, sequence], "below": vocabulary}
     sizes = {"layers": layers, "width": width, "heads": heads, "sequence": sequence, "vocabulary": vocabulary}
-    packer.model("gpt2_bf16", batch_of((HERE / "jobs/gpt2_bf16.txtpb").read_text(), batch), zoo, batch=batch, tokens=batch * sequence,
-                 columns={"tokens": tokens, "next": tokens}, steps=4 if small else 30, every=1 if small else 5, profile_steps=2 if small else 12,
+    job = batch_of((HERE / "jobs/gpt2_bf16.txtpb").read_text(), batch)
+    facts = {"batch": batch, "tokens": batch * sequence, "columns": {"tokens": tokens, "next": tokens}}
+    packer.model("gpt2_bf16", job, zoo, **facts, steps=4 if small else 30, every=1 if small else 5, profile_steps=2 if small else 12,
                  peer={"kind": "gpt", "batch": batch, "bf16": True, "steps": 20, **sizes})
+    if not small:  # attention in generated kernels
+        packer.model("gpt2_f32", job.replace(BF16.strip(), ""), zoo, **facts, steps=10, every=5, profile_steps=4,
+                     peer={"kind": "gpt", "batch": batch, "bf16": False, "steps": 6, **sizes})
 
 
 def resnet50(packer, small):

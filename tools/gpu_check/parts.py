@@ -17,7 +17,7 @@ GATE = "conformance.2"  # the part that lets two ranks meet, before all others o
 RUNS = {
     "A": ("probe.*", "train.*.1.plain", "train.*.1.graph", "forward.*.1", "conformance.1", "kernel.*", "products", "gpt2_bf16.*", GATE, "train.mlp.2.*",
           "train.transformer.2.graph", "train.*_1f1b.2.graph"),
-    "B": ("gpt2_bf16.step", "resnet50_bf16.*", "mlp_large.*", "mlp.*", "start", "peers", GATE, "train.linear.2.*", "train.mlp_bf16.2.*", "train.conv*.2.*",
+    "B": ("gpt2_bf16.step", "gpt2_f32.*", "resnet50_bf16.*", "mlp_large.*", "mlp.*", "start", "peers", GATE, "train.linear.2.*", "train.mlp_bf16.2.*", "train.conv*.2.*",
           "train.transformer.2.plain", "train.*_1f1b.2.plain", "forward.*.2", "sanitizer.*"),
 }
 BUDGETS = {"A": 270, "B": 380}  # seconds

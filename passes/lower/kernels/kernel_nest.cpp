@@ -68,8 +68,8 @@ KernelNest::Index KernelNest::indexOf(Value value) {
   return kept;
 }
 
-Value KernelNest::outputOf(nn::ReduceOp reduce) {
-  auto found = llvm::find(yielded(), reduce.getResult());
+Value KernelNest::outputOf(Value value) {
+  auto found = llvm::find(yielded(), value);
   return outputs[std::distance(yielded().begin(), found)];
 }
 

@@ -52,8 +52,8 @@ protected:
   // Returns the current index of a value: all of it for a full one, else the index along the dims that the reductions keep.
   Index indexOf(mlir::Value value);
 
-  // Returns the result that holds a reduction which the fusion yields.
-  mlir::Value outputOf(nn::ReduceOp reduce);
+  // Returns the result that holds a value which the fusion yields.
+  mlir::Value outputOf(mlir::Value value);
 
   // Returns the reductions in the order of the body.
   llvm::SmallVector<nn::ReduceOp> reductions();

@@ -144,13 +144,12 @@ AttentionMatrix AttentionKernel::matrixOf(Value value) {
 }
 
 AttentionMatrix AttentionKernel::resultOf(Value value) {
-  for (auto [i, yielded] : llvm::enumerate(yielded())) {
+  auto inside = [](Value yielded) {
     auto swap = yielded.getDefiningOp<nn::TransposeOp>();
-    if ((swap ? swap.getInput() : yielded) == value) {
-      return matrixIn(outputs[i], typeOf(yielded), swap != nullptr);
-    }
-  }
-  llvm_unreachable("a result is not yielded");
+    return swap ? swap.getInput() : yielded;
+  };
+  auto found = llvm::find_if(yielded(), [&](Value yielded) { return inside(yielded) == value; });
+  return matrixIn(outputOf(*found), typeOf(*found), inside(*found) != *found);
 }
 
 void AttentionKernel::begin(int64_t width, int64_t columns) {
@@ -328,7 +327,7 @@ void AttentionKernel::emitForward(nn::AttentionOp op) {
     return next;
   });
   Values results;
-  Value logSums = resultOf(op.getLogSum()).memory, isFirst = isFirstOfRow();
+  Value logSums = outputOf(op.getLogSum()), isFirst = isFirstOfRow();
   for (size_t i = 0; i < count; ++i) {
     Value total = combineRow(last[count * ofRow + count + i], [&](Value x, Value y) { return plus(x, y); });
     for (size_t j = 0; j < ofRow; ++j) {

@@ -131,11 +131,11 @@ bool takesAttention(Target target, RankedTensorType query, RankedTensorType key,
          (!form.mask || takesMask(traits, form.mask, element, keys));
 }
 
-bool generatesAttention(Target target, RankedTensorType query, RankedTensorType key, RankedTensorType value) {
+bool generatesAttention(Target target, RankedTensorType query, RankedTensorType key, RankedTensorType value, const AttentionForm &form) {
   Type element = query.getElementType();
   const bool isEmpty = query.getNumElements() == 0 || key.getNumElements() == 0 || value.getNumElements() == 0;
   return !isEmpty && (element.isF32() || element.isBF16() || element.isF16()) && key.getElementType() == element &&
-         value.getElementType() == element &&
+         value.getElementType() == element && !(form.mask && form.mask.getElementType().isF64()) &&
          std::max(query.getShape().back(), value.getShape().back()) <= traitsOf(target).attentionColumns;
 }
 

@@ -38,8 +38,7 @@ struct TargetTraits {
   llvm::ArrayRef<Epilogue> slopes; // activations whose gradients come with a product, from a tensor that the activation's product writes
 
   AttentionTraits attention;
-  // Columns of the results of one generated kernel of attention, of f32, bf16 or f16, which takes all that the library does, and more; 0:
-  // there is none.
+  // Most columns that the results of one generated kernel of attention have, of f32, bf16 or f16; 0: there is no such kernel.
   int64_t attentionColumns;
 
   // Of the library's convolutions, which have their channels last.
@@ -89,7 +88,8 @@ bool takesAttention(Target target, mlir::RankedTensorType query, mlir::RankedTen
                     const AttentionForm &form);
 
 // Whether a target makes a kernel of an attention with operands of these types.
-bool generatesAttention(Target target, mlir::RankedTensorType query, mlir::RankedTensorType key, mlir::RankedTensorType value);
+bool generatesAttention(Target target, mlir::RankedTensorType query, mlir::RankedTensorType key, mlir::RankedTensorType value,
+                        const AttentionForm &form);
 
 } // namespace ashlar::exec
 

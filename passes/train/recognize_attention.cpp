@@ -69,11 +69,8 @@ public:
       key = repeatForHeads(b, found, key);
       value = repeatForHeads(b, found, value);
     }
-    if (wholeOn && !exec::generatesAttention(*wholeOn, typeOf(query), typeOf(key), typeOf(value))) {
-      return;
-    }
     std::optional<Form> form = readMasks(b, found);
-    if (!form) {
+    if (!form || !staysWhole(found, *form, typeOf(query), typeOf(key), typeOf(value))) {
       return;
     }
     llvm::APFloat scale(found.scale), softcap(found.softcap);
@@ -110,6 +107,15 @@ public:
   }
 
 private:
+  // Whether lowering makes a call or a kernel of an attention, if that is asked for.
+  bool staysWhole(const Attention &found, const Form &form, RankedTensorType query, RankedTensorType key, RankedTensorType value) const {
+    const exec::AttentionForm asked = {form.mask ? typeOf(form.mask) : RankedTensorType(), form.diagonal, form.window, found.softcap,
+                                       found.dropout.has_value()};
+    nn::MatMulOp last = found.last;
+    return !wholeOn || exec::generatesAttention(*wholeOn, query, key, value, asked) ||
+           (last.getType().getElementType() == value.getElementType() && exec::takesAttention(*wholeOn, query, key, value, asked));
+  }
+
   // Returns a result with zeros in the rows where bools are true; `dims`: those of the result that the bools have.
   static Value zeroRows(ImplicitLocOpBuilder &b, Value result, Value isZeroed, ArrayRef<int64_t> dims) {
     RankedTensorType type = typeOf(result);

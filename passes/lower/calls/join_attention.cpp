@@ -54,14 +54,14 @@ template <typename Op> std::optional<exec::FusionKind> kindOf(Op op, TypeRange o
   form.window = static_cast<int64_t>(op.getWindow());
   form.softcap = op.getSoftcap().convertToDouble();
   form.drops = !op.getDraw().empty();
-  form.shifts = !op.getPositions().empty();
+  form.shifts = !op.getPositions().empty() && !countFrom0(op.getPositions());
   const bool areAlike =
       llvm::all_of(others, [&](Type type) { return cast<RankedTensorType>(type).getElementType() == query.getElementType(); });
   if (areAlike && typeOf(op.getLogSum()).getElementType().isF32() && (!form.mask || maskStrides(form.mask, query)) && numbersAsTaken(op) &&
       exec::takesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), form)) {
     return exec::FusionKind::Attention;
   }
-  const bool generates = exec::generatesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()));
+  const bool generates = exec::generatesAttention(target, query, typeOf(op.getKey()), typeOf(op.getValue()), form);
   return generates ? std::optional(exec::FusionKind::AttentionKernel) : std::nullopt;
 }
 
@@ -173,17 +173,21 @@ void moveSwapInside(exec::FusionOp call, OpResult result) {
 
 // Makes a call or a kernel of ops that read nothing but what is outside, where the last one stands; all their results are its own. A kernel
 // computes numbers of rows and keys itself.
-void joinOps(ArrayRef<Operation *> ops, exec::FusionKind kind) {
+exec::FusionOp joinOps(ArrayRef<Operation *> ops, exec::FusionKind kind) {
+  const bool isKernel = kind == exec::FusionKind::AttentionKernel;
   SetVector<Value> operands, numbers;
   SmallVector<Value> results;
+  auto isJoined = [&](Operation *op) { return llvm::is_contained(ops, op); };
   for (Operation *op : ops) {
     llvm::for_each(op->getOperands(), [&](Value operand) {
-      const bool isComputed = kind == exec::FusionKind::AttentionKernel && operand.getDefiningOp<nn::IndexOp>();
-      if (!llvm::is_contained(results, operand)) {
+      const bool isComputed = isKernel && operand.getDefiningOp<nn::IndexOp>();
+      if (!isJoined(operand.getDefiningOp())) {
         (isComputed ? numbers : operands).insert(operand);
       }
     });
-    llvm::append_range(results, op->getResults());
+    if (!isKernel || op->use_empty() || !llvm::all_of(op->getUsers(), isJoined)) {
+      llvm::append_range(results, op->getResults());
+    }
   }
   OpBuilder builder(ops.back());
   auto call = exec::FusionOp::create(builder, ops.back()->getLoc(), TypeRange(ValueRange(results)), kind, operands.getArrayRef());
@@ -207,6 +211,7 @@ void joinOps(ArrayRef<Operation *> ops, exec::FusionKind kind) {
       moveSwapInside(call, output);
     }
   }
+  return call;
 }
 
 // Moves what depends on a log-sum-exp before an attention of it behind that, as the reductions of an attention over parts of its keys do.
@@ -242,20 +247,56 @@ void joinLogSum(nn::AttentionOp op, exec::Target target) {
   }
 }
 
-// Makes a call of the gradients with the same operands and attributes, where the first of them stands; or a kernel of those that go through
-// the keys, and one of those that go through the rows, as far as its results have not too many columns.
+// Makes kernels of gradients with the same operands and attributes: one goes through the keys, for the gradient of the query, and one
+// through the rows, as far as its results have not too many columns. Weights are exp(score - log_sum), where the rounding of a large
+// log_sum counts: those of a row whose keys are all hidden by -1e9 would be 1 each. So a kernel before these computes what it lost.
+//   %c = exec.fusion attention_kernel(%q, %k, %l) { %a = nn.attention_log_sum %q, %k; exec.yield %a - %l }
+//   %dq = exec.fusion attention_kernel(%q, %k, %v, %y, %g, %l, %c) { %b = %l + %c; exec.yield nn.attention_gradient query ... %b }
+void joinGradientsInKernels(ArrayRef<nn::AttentionGradientOp> gradients, exec::Target target) {
+  nn::AttentionGradientOp first = gradients.front();
+  ImplicitLocOpBuilder b(first.getLoc(), first);
+  Value logSum = first.getLogSum();
+  auto again = nn::AttentionLogSumOp::create(b, first.getQuery(), first.getKey(), first.getMask(), first.getScale(), first.getCausal(),
+                                             first.getDiagonal(), first.getWindow(), first.getSoftcap(), first.getPositions());
+  auto lost = nn::SubOp::create(b, again, logSum);
+  Value correction = joinOps({again, lost}, exec::FusionKind::AttentionKernel).getOutputs().front();
+  std::vector<SmallVector<nn::AttentionGradientOp, 2>> kernels;
+  int64_t columns = 0; // of the last kernel, where it goes through the rows
+  for (nn::AttentionGradientOp gradient : gradients) {
+    const int64_t own = shapeOf(gradient).back();
+    const bool begins = columns == 0 || columns + own > exec::traitsOf(target).attentionColumns;
+    if (begins) {
+      kernels.emplace_back();
+    }
+    kernels.back().push_back(gradient);
+    columns = gradient.getOf() == nn::AttentionOperand::Query ? 0 : begins ? own : columns + own;
+  }
+  for (ArrayRef<nn::AttentionGradientOp> kernel : kernels) {
+    b.setInsertionPoint(kernel.front());
+    auto whole = nn::AddOp::create(b, logSum, correction);
+    SmallVector<Operation *> ops = {whole};
+    for (nn::AttentionGradientOp gradient : kernel) {
+      gradient.getLogSumMutable().assign(whole);
+      ops.push_back(gradient);
+    }
+    joinOps(ops, exec::FusionKind::AttentionKernel);
+  }
+}
+
+// Makes a call of the gradients with the same operands and attributes, where the first of them stands; or kernels, where the library does
+// not take all of them.
 void joinGradients(ArrayRef<nn::AttentionGradientOp> parts, exec::Target target) {
   nn::AttentionGradientOp first = parts.front();
-  const std::optional<exec::FusionKind> kind = attentionKind(first, target);
-  if (!kind || !llvm::all_of(parts, [&](nn::AttentionGradientOp part) { return attentionKind(part, target) == kind; })) {
+  auto kinds = llvm::map_to_vector(parts, [&](nn::AttentionGradientOp part) { return attentionKind(part, target); });
+  if (llvm::is_contained(kinds, std::nullopt)) {
     return;
   }
-  const bool isKernel = *kind == exec::FusionKind::AttentionKernel;
+  const bool isCall = llvm::all_of(kinds, [](auto kind) { return kind == exec::FusionKind::Attention; });
   OpBuilder builder(first);
-  SmallVector<Operation *> all;
+  SmallVector<nn::AttentionGradientOp> all;
   const Value operands[] = {first.getQuery(), first.getKey(), first.getValue()};
   for (nn::AttentionOperand of : {nn::AttentionOperand::Query, nn::AttentionOperand::Key, nn::AttentionOperand::Value}) {
-    if (isKernel && llvm::none_of(parts, [&](nn::AttentionGradientOp part) { return part.getOf() == of; })) {
+    if (!isCall && llvm::none_of(parts, [&](nn::AttentionGradientOp part) { return part.getOf() == of; })) {
       continue;
     }
     auto gradient = cast<nn::AttentionGradientOp>(builder.clone(*first));
@@ -270,25 +311,10 @@ void joinGradients(ArrayRef<nn::AttentionGradientOp> parts, exec::Target target)
     all.push_back(gradient);
   }
   llvm::for_each(parts, [](nn::AttentionGradientOp part) { part.erase(); });
-  if (!isKernel) {
-    return joinOps(all, *kind);
+  if (!isCall) {
+    return joinGradientsInKernels(all, target);
   }
-  SmallVector<Operation *> byKeys;
-  int64_t columns = 0;
-  for (Operation *op : all) {
-    const int64_t own = shapeOf(op->getResult(0)).back();
-    if (cast<nn::AttentionGradientOp>(op).getOf() == nn::AttentionOperand::Query) {
-      joinOps({op}, *kind);
-    } else if (columns + own <= exec::traitsOf(target).attentionColumns) {
-      byKeys.push_back(op);
-      columns += own;
-    } else {
-      joinOps({op}, *kind);
-    }
-  }
-  if (!byKeys.empty()) {
-    joinOps(byKeys, *kind);
-  }
+  joinOps(llvm::map_to_vector(all, [](nn::AttentionGradientOp op) { return op.getOperation(); }), exec::FusionKind::Attention);
 }
 
 // Repeats masks along the rows for a library that reads all of them, once for all ops of a mask.

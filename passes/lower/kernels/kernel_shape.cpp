@@ -96,7 +96,7 @@ KernelShape KernelShape::get(exec::FusionOp fusion) {
   Block &body = fusion.getBody().front();
   KernelShape shape;
   SmallVector<int64_t> reducedDims;
-  if (fusion.getKind() == exec::FusionKind::AttentionKernel) {
+  if (fusion.getKind() == exec::FusionKind::AttentionKernel) { // no nest of loops
     return shape;
   }
   if (fusion.getKind() == exec::FusionKind::Loop) {

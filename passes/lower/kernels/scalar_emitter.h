@@ -91,6 +91,7 @@ private:
   bool isComputed(mlir::Value value) const;
   mlir::Value compute(mlir::Value value, const Index &index);
   mlir::Value emitView(mlir::Operation *op, const Index &index);
+  mlir::Value emitNumber(mlir::Operation *op, const Index &index);
   mlir::Value emitConcat(mlir::Operation *op, const Index &index);
   mlir::Value emitPad(mlir::Operation *op, const Index &index);
   mlir::Value emitGather(mlir::Operation *op, const Index &index);

@@ -61,11 +61,7 @@ Value ScalarEmitter::emitView(Operation *op, const Index &index) {
     return emit(slice.getInput(), source);
   }
   if (auto iota = dyn_cast<nn::IndexOp>(op)) {
-    Value sum = indexConstant(b, 0);
-    for (auto [d, i] : llvm::enumerate(index)) {
-      sum = arith::AddIOp::create(b, sum, arith::MulIOp::create(b, i, indexConstant(b, iota.getStrides()[d])));
-    }
-    return arith::IndexCastOp::create(b, b.getI64Type(), sum);
+    return emitNumber(iota, index);
   }
   if (isa<nn::ConcatOp>(op)) {
     return emitConcat(op, index);
@@ -83,6 +79,24 @@ Value ScalarEmitter::emitView(Operation *op, const Index &index) {
     return emitUnwindows(op, index);
   }
   return emitReshape(op, index);
+}
+
+// In 64 bits where an index, which may have 32, does not hold all numbers of the op: places in a tensor that nobody has.
+Value ScalarEmitter::emitNumber(Operation *op, const Index &index) {
+  auto iota = cast<nn::IndexOp>(op);
+  constexpr __int128 kSmall = 1 << 30;
+  __int128 largest = 0;
+  for (auto [size, stride] : llvm::zip_equal(shapeOf(iota), iota.getStrides())) {
+    largest += __int128(std::max<int64_t>(size - 1, 0)) * std::abs(stride);
+  }
+  Type wide = b.getI64Type(), type = largest < kSmall ? Type(b.getIndexType()) : wide;
+  auto in = [&](Value value) { return type == wide ? Value(arith::IndexCastOp::create(b, wide, value)) : value; };
+  Value sum = arith::ConstantOp::create(b, b.getIntegerAttr(type, 0));
+  for (auto [i, stride] : llvm::zip_equal(index, iota.getStrides())) {
+    Value factor = arith::ConstantOp::create(b, b.getIntegerAttr(type, stride));
+    sum = arith::AddIOp::create(b, sum, arith::MulIOp::create(b, in(i), factor));
+  }
+  return type == wide ? sum : Value(arith::IndexCastOp::create(b, wide, sum));
 }
 
 // The operand whose range holds the index; the others are read at a clamped index and not selected.

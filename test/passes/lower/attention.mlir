@@ -3,19 +3,26 @@
 // RUN: ashlar-opt %s -split-input-file '-pass-pipeline=builtin.module(func.func(ashlar-expand-ops,ashlar-order-ops,ashlar-fuse),ashlar-plan-memory)' | FileCheck %s --check-prefix=EXEC
 
 // An attention and its log-sum-exp are one call, and its three gradients are another one; the last two dims before rows are heads and, with
-// all before them, the batch. On cuda, whose library has no f32, they are generated kernels: one goes through the keys of the attention and one
-// of the query's gradient, one through the rows of the other two.
+// all before them, the batch. On cuda, whose library has no f32, they are generated kernels: the attention; what the log-sum-exp lost where it is
+// large; the gradient of the query; the ones of key and value.
 // CHECK-LABEL: @trained
 // CUDA-LABEL: @trained
 // CUDA: %[[F:.*]]:2 = exec.fusion attention_kernel(%arg0, %arg1, %arg2)
 // CUDA: nn.attention_log_sum
 // CUDA: nn.attention %
-// CUDA: %[[Q:.*]] = exec.fusion attention_kernel(%arg0, %arg1, %arg2, %[[F]]#0, %[[F]]#1, %arg3)
+// CUDA: %[[C:.*]] = exec.fusion attention_kernel(%arg0, %arg1, %[[F]]#0)
 // CUDA-NEXT: ^bb0
-// CUDA-NEXT: nn.attention_gradient query
+// CUDA-NEXT: %[[AGAIN:.*]] = nn.attention_log_sum
+// CUDA-NEXT: %[[LOST:.*]] = nn.sub %[[AGAIN]],
+// CUDA-NEXT: exec.yield %[[LOST]]
+// CUDA: %[[Q:.*]] = exec.fusion attention_kernel(%[[F]]#0, %[[C]], %arg0, %arg1, %arg2, %[[F]]#1, %arg3)
+// CUDA-NEXT: ^bb0
+// CUDA-NEXT: %[[WHOLE:.*]] = nn.add
+// CUDA-NEXT: nn.attention_gradient query {{.*}}, %[[WHOLE]],
 // CUDA-NEXT: exec.yield
-// CUDA: %[[K:.*]]:2 = exec.fusion attention_kernel(%arg0, %arg1, %arg2, %[[F]]#0, %[[F]]#1, %arg3)
+// CUDA: %[[K:.*]]:2 = exec.fusion attention_kernel(%[[F]]#0, %[[C]], %arg0, %arg1, %arg2, %[[F]]#1, %arg3)
 // CUDA-NEXT: ^bb0
+// CUDA-NEXT: nn.add
 // CUDA-NEXT: nn.attention_gradient key
 // CUDA-NEXT: nn.attention_gradient value
 // CUDA: return %[[F]]#1, %[[K]]#1, %[[Q]], %[[K]]#0
@@ -334,6 +341,7 @@ func.func @other_window(%q: tensor<3x16x8xbf16> {nn.name = "q"}) -> (tensor<3x16
 // Results of more than 256 columns together are of a kernel each; wider heads are expanded.
 // CHECK-LABEL: @wide
 // CUDA-LABEL: @wide
+// CUDA: exec.fusion attention_kernel({{.*}} -> tensor<2x16xf32>
 // CUDA-COUNT-2: exec.fusion attention_kernel({{.*}} -> tensor<2x16x160xf32>
 // CUDA-NOT: exec.fusion
 func.func @wide(%q: tensor<2x16x160xf32> {nn.name = "q"}, %k: tensor<2x16x160xf32> {nn.name = "k"}, %v: tensor<2x16x160xf32> {nn.name = "v"}, %l: tensor<2x16xf32> {nn.name = "l"}, %y: tensor<2x16x160xf32> {nn.name = "y"}, %g: tensor<2x16x160xf32> {nn.name = "g"}) -> (tensor<2x16x160xf32> {nn.name = "out0"}, tensor<2x16x160xf32> {nn.name = "out1"}) {
@@ -350,4 +358,29 @@ func.func @widest(%q: tensor<2x16x8xf32> {nn.name = "q"}, %v: tensor<2x16x264xf3
   %l = nn.attention_log_sum %q, %q scale = 1.0 : (tensor<2x16x8xf32>, tensor<2x16x8xf32>) -> tensor<2x16xf32>
   %y = nn.attention %q, %q, %v, %l scale = 1.0 : (tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x16x264xf32>, tensor<2x16xf32>) -> tensor<2x16x264xf32>
   return %y : tensor<2x16x264xf32>
+}
+
+// -----
+
+// A gradient in f32 is none of cuDNN's: all three are kernels. A mask of f64 is added by the model's ops.
+// CUDA-LABEL: @mixed
+// CUDA: exec.fusion attention(
+// CUDA-COUNT-3: exec.fusion attention_kernel(
+// CUDA-NOT: nn.matmul
+func.func @mixed(%q: tensor<2x3x16x8xbf16> {nn.name = "q"}, %k: tensor<2x3x16x8xbf16> {nn.name = "k"}, %v: tensor<2x3x16x8xbf16> {nn.name = "v"}, %g: tensor<2x3x16x8xbf16> {nn.name = "g"}) -> (tensor<2x3x16x8xbf16> {nn.name = "out0"}, tensor<2x3x16x8xf32> {nn.name = "out1"}, tensor<2x3x16x8xbf16> {nn.name = "out2"}) {
+  %l = nn.attention_log_sum %q, %k scale = 0.5 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>) -> tensor<2x3x16xf32>
+  %y = nn.attention %q, %k, %v, %l scale = 0.5 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16xf32>) -> tensor<2x3x16x8xbf16>
+  %dq = nn.attention_gradient query %q, %k, %v, %l, %y, %g scale = 0.5 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16xf32>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>) -> tensor<2x3x16x8xf32>
+  %dk = nn.attention_gradient key %q, %k, %v, %l, %y, %g scale = 0.5 : (tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>, tensor<2x3x16xf32>, tensor<2x3x16x8xbf16>, tensor<2x3x16x8xbf16>) -> tensor<2x3x16x8xbf16>
+  return %y, %dq, %dk : tensor<2x3x16x8xbf16>, tensor<2x3x16x8xf32>, tensor<2x3x16x8xbf16>
+}
+
+// -----
+
+// CUDA-LABEL: @mask_of_doubles
+// CUDA-NOT: exec.fusion
+func.func @mask_of_doubles(%q: tensor<2x16x8xf32> {nn.name = "q"}, %m: tensor<2x16x16xf64> {nn.name = "m"}) -> (tensor<2x16x8xf32> {nn.name = "out0"}) {
+  %l = nn.attention_log_sum %q, %q mask = %m scale = 1.0 : (tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x16x16xf64>) -> tensor<2x16xf32>
+  %y = nn.attention %q, %q, %q, %l mask = %m scale = 1.0 : (tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x16x8xf32>, tensor<2x16xf32>, tensor<2x16x16xf64>) -> tensor<2x16x8xf32>
+  return %y : tensor<2x16x8xf32>
 }

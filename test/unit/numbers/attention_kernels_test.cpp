@@ -27,6 +27,7 @@ struct Form {
   std::string mask;   // sizes and type: "1x1x20x20xf32"
   std::string scores; // " causal diagonal = 3", " softcap = 5.000000e+00"
   bool hasPositions = false, drops = false, headsInside = false;
+  int64_t drawStride = 0; // of a dropout, in place of the strides of the scores, from each batch entry, head and row to the next; 0: none
 
   std::string type(int64_t length, int64_t last, const std::string &of) const {
     return "tensor<" + std::to_string(batch) + "x" + std::to_string(heads) + "x" + std::to_string(length) + "x" + std::to_string(last) +
@@ -67,8 +68,9 @@ struct Form {
     if (drops) {
       const std::string ofRows = "tensor<" + std::to_string(batch) + "x" + std::to_string(heads) + "x" + std::to_string(rows) + "xi64>",
                         ofKeys = "tensor<1x1x" + std::to_string(keys) + "xi64>";
-      body += "%r = nn.index [" + std::to_string(heads * rows * keys) + ", " + std::to_string(rows * keys) + ", " + std::to_string(keys) +
-              "] : " + ofRows + "\n%c = nn.index [0, 0, 1] : " + ofKeys +
+      auto stride = [&](int64_t own) { return std::to_string(drawStride == 0 ? own : drawStride); };
+      body += "%r = nn.index [" + stride(heads * rows * keys) + ", " + stride(rows * keys) + ", " + stride(keys) + "] : " + ofRows +
+              "\n%c = nn.index [0, 0, 1] : " + ofKeys +
               "\n%seed = nn.constant dense<77> : tensor<i64>\n%step = nn.constant dense<5> : tensor<i64>\n"
               "%stream = nn.constant dense<3> : tensor<i32>\n";
       weights += " dropout = 4.000000e-01 by %r, %c, %seed, %step, %stream";
@@ -262,6 +264,78 @@ TEST_CASE("attention kernels: dropout, heads inside rows, results in f32", "[num
   if (form.element != "f32") {
     form.out = "f32";
     check(form);
+  }
+}
+
+// 41 times 2^29 is above 2^32: part of a tensor that has more elements than an index of 32 bits counts.
+TEST_CASE("attention kernels: places of dropped weights beyond 2^32", "[numbers][cuda]") {
+  Form form;
+  form.batch = 2;
+  form.rows = 40;
+  form.drops = true;
+  form.drawStride = int64_t(1) << 29;
+  check(form);
+}
+
+// Plain loops: each third row has equal weights, whose scores f32 rounds to -1e9. Their log-sum-exp is rounded to -1e9, too.
+TEST_CASE("attention kernels: rows that are hidden whole by a number", "[numbers][cuda]") {
+  Form form;
+  form.heads = 1;
+  form.rows = 70;
+  form.keys = 75;
+  form.width = form.columns = 8;
+  form.mask = "1x1x70x75xf32";
+  std::mt19937_64 random(test::testSeed());
+  OwningOpRef<ModuleOp> module = test::parse(form.text());
+  std::vector<Tensor> in;
+  for (Type type : (*module->getOps<func::FuncOp>().begin()).getArgumentTypes()) {
+    in.push_back(someNumbers(cast<RankedTensorType>(type), random));
+  }
+  Tensor &mask = in[4];
+  for (int64_t i = 0; i < mask.getNumElements(); ++i) {
+    mask.setFloat(i, i / form.keys % 3 == 0 ? -1e9 : 0);
+  }
+  std::vector<std::vector<double>> expected(5);
+  for (size_t r = 1; r < 5; ++r) {
+    expected[r].assign((r < 3 ? form.rows : form.keys) * 8, 0);
+  }
+  auto at = [&](size_t of, int64_t row, int64_t column) { return in[of].getFloat(row * 8 + column); }; // q, k, v, g
+  for (int64_t i = 0; i < form.rows; ++i) {
+    std::vector<double> weights(form.keys), slopes(form.keys, 0);
+    double total = 0, mean = 0;
+    for (int64_t j = 0; j < form.keys; ++j) {
+      double score = 0;
+      for (int64_t w = 0; w < 8; ++w) {
+        score += 0.6 * at(0, i, w) * at(1, j, w);
+        slopes[j] += at(3, i, w) * at(2, j, w);
+      }
+      weights[j] = i % 3 == 0 ? 1 : std::exp(score);
+      total += weights[j];
+    }
+    for (int64_t j = 0; j < form.keys; ++j) {
+      weights[j] /= total;
+      mean += weights[j] * slopes[j];
+    }
+    for (int64_t j = 0; j < form.keys; ++j) {
+      for (int64_t w = 0; w < 8; ++w) {
+        const double ofScore = 0.6 * weights[j] * (slopes[j] - mean);
+        expected[1][i * 8 + w] += weights[j] * at(2, j, w);
+        expected[2][i * 8 + w] += ofScore * at(1, j, w);
+        expected[3][j * 8 + w] += ofScore * at(0, i, w);
+        expected[4][j * 8 + w] += weights[j] * at(3, i, w);
+      }
+    }
+  }
+  test::fuse(*module, exec::Target::Cuda);
+  test::EmulatedKernels emulated(*module, random);
+  const std::vector<Tensor> found = emulated.run("f", in);
+  for (size_t r = 1; r < 5; ++r) {
+    double worst = 0;
+    for (size_t i = 0; i < expected[r].size(); ++i) {
+      worst = std::max(worst, std::abs(expected[r][i] - found[r].getFloat(static_cast<int64_t>(i))));
+    }
+    INFO("result " << r);
+    CHECK(worst < 1e-6);
   }
 }
 

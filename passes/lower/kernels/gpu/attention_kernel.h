@@ -11,9 +11,10 @@
 
 namespace ashlar::lower {
 
-// Emits a fusion of kind attention_kernel: an attention and its log-sum-exp; the gradient of the query; or gradients of key and value. A
-// block has some rows of the result, and goes through the rows of the other tensor that these see. Operands and results are as in the
-// fusion, or with their heads inside their rows where it transposes them. `alias` as in emitKernel().
+// Emits a fusion of kind attention_kernel: an attention and its log-sum-exp; what the rounding of a log-sum-exp lost; the gradient of the
+// query; or gradients of key and value, of a log-sum-exp that is a sum of both. A block has some rows of the result, and goes through the
+// rows of the other tensor that these see. Operands and results are as in the fusion, or with their heads inside their rows where it
+// transposes them. `alias` as in emitKernel().
 void emitAttentionKernel(exec::FusionOp fusion, mlir::func::FuncOp function, llvm::ArrayRef<int64_t> alias);
 
 } // namespace ashlar::lower

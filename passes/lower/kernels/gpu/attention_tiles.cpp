@@ -25,6 +25,7 @@ namespace ashlar::lower {
 namespace {
 
 constexpr int64_t kAccessBytes = 16;
+constexpr int64_t kAlignedElements = 16;                             // tensors of at least so many begin on a boundary
 constexpr int64_t kDown = 16, kAcross = 8;                           // threads of multiply-adds
 constexpr int64_t kCoreRows = 16, kCoreColumns = 8, kCoreTerms = 16; // of a product of tensor cores
 
@@ -86,13 +87,14 @@ AttentionTiles::Values AttentionTiles::ownRows() {
 }
 
 AttentionTiles::Values AttentionTiles::otherRows() {
-  return tile.isNarrow ? accumulatedColumns(tile.others) : [&] {
-    Values rows;
-    for (int64_t j = 0; j < tile.others / kAcross; ++j) {
-      rows.push_back(add(remainder(thread, kAcross), constant(j * kAcross)));
-    }
-    return rows;
-  }();
+  if (tile.isNarrow) {
+    return accumulatedColumns(tile.others);
+  }
+  Values rows;
+  for (int64_t j = 0; j < tile.others / kAcross; ++j) {
+    rows.push_back(add(remainder(thread, kAcross), constant(j * kAcross)));
+  }
+  return rows;
 }
 
 AttentionTiles::Values AttentionTiles::accumulatedColumns(int64_t columns) {
@@ -126,7 +128,7 @@ AttentionTiles::Values AttentionTiles::loadGlobal(const AttentionMatrix &matrix,
   Value first = add(matrix.offset, scale(inRow, matrix.rowStride));
   Type element = matrix.type.getElementType();
   Values elements;
-  if (matrix.columns % count == 0 && matrix.type.getNumElements() >= kAccessBytes) {
+  if (matrix.columns % count == 0 && matrix.type.getNumElements() >= kAlignedElements) {
     Value inside = arith::MinUIOp::create(b, column, constant(matrix.columns - count));
     auto type = VectorType::get({count}, element);
     Value vector = vector::LoadOp::create(b, type, matrix.memory, ValueRange(add(first, inside)), /*nontemporal=*/false,
@@ -151,7 +153,7 @@ Value AttentionTiles::readElement(const AttentionMatrix &matrix, Value row, Valu
 void AttentionTiles::storeRows(const AttentionMatrix &matrix, ArrayRef<Value> numbers, Value first) {
   Type element = matrix.type.getElementType();
   const int64_t run = runLength(), apart = run * tile.sharing;
-  const bool isWhole = matrix.columns % run == 0 && matrix.type.getNumElements() >= kAccessBytes;
+  const bool isWhole = matrix.columns % run == 0 && matrix.type.getNumElements() >= kAlignedElements;
   const Values columns = accumulatedColumns(matrix.columns), rows = ownRows();
   for (int64_t i = 0; i < tile.ofRows; ++i) {
     Value row = add(first, rows[i]);

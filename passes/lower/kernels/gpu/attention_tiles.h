@@ -9,8 +9,6 @@
 
 #include "passes/lower/kernels/gpu/gpu_code.h"
 
-#include <memory>
-
 namespace ashlar::lower {
 
 // A matrix of a batch entry and head in memory.

@@ -4,7 +4,7 @@
 
 #include "compiler/frontend/counted_dims.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat.h"
 #include "dialects/support/op_interfaces.h"
 #include "dialects/support/tensor_values.h"
 
@@ -89,12 +89,12 @@ ArrayRef<Value> CountedDims::of(Value value) const {
 
 std::optional<CountedDims::Fault> CountedDims::advance(Block &block) {
   std::optional<Fault> first;
-  if (counts.empty() ||
-      (last && last->getBlock() != &block)) { // the block of a known node (known_node.h) has constants alone, and goes away
+  const bool isApart = bodies.empty() ? last && last->getBlock() != &block : bodies.back().first != &block;
+  if (counts.empty() || isApart || block.empty()) { // the block of a known node (known_node.h) has constants alone, and goes away
     return first;
   }
   for (Operation *op = last ? last->getNextNode() : &block.front(); op; op = op->getNextNode()) {
-    if (llvm::any_of(op->getOperands(), [&](Value operand) { return counts.contains(operand); })) {
+    if (!isa<nn::RepeatOp>(op) && llvm::any_of(op->getOperands(), [&](Value operand) { return counts.contains(operand); })) {
       std::optional<Fault> fault = follow(op);
       first = first ? first : fault;
     }
@@ -103,8 +103,16 @@ std::optional<CountedDims::Fault> CountedDims::advance(Block &block) {
   return first;
 }
 
+void CountedDims::enter(Block &body) {
+  bodies.push_back({&body, last});
+  last = nullptr;
+}
+
+void CountedDims::leave() {
+  last = bodies.pop_back_val().second;
+}
+
 std::optional<CountedDims::Fault> CountedDims::follow(Operation *op) {
-  constexpr StringLiteral kMixes = "would mix them with the padding after them";
   struct Passed {
     Value operand;
     int64_t dim;

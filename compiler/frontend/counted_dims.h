@@ -42,11 +42,19 @@ public:
   // results of such an op have no counted dims.
   std::optional<Fault> advance(mlir::Block &block);
 
+  // Follows the ops of a body from now on, until it is left. Bodies nest.
+  void enter(mlir::Block &body);
+  void leave();
+
+  // Why an op may not read a counted dim.
+  static constexpr llvm::StringLiteral kMixes = "would mix them with the padding after them";
+
 private:
   std::optional<Fault> follow(mlir::Operation *op);
 
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value, 4>> counts; // of values that have a counted dim
   mlir::Operation *last = nullptr;                                       // that was seen
+  llvm::SmallVector<std::pair<mlir::Block *, mlir::Operation *>> bodies; // entered, each with the last op seen before
 };
 
 } // namespace ashlar::frontend

@@ -6,7 +6,12 @@
 
 #include "compiler/frontend/import_error.h"
 
+#include "dialects/nn/repeat/repeats.h"
+#include "dialects/nn/result_names.h"
+
 #include "mlir/Interfaces/FunctionInterfaces.h"
+
+#include <exception>
 
 using namespace mlir;
 
@@ -37,7 +42,15 @@ GraphValues::Entry &GraphValues::add(StringRef name) {
   if (!inserted) {
     throw ImportError("\"" + name + "\" is defined twice");
   }
+  defined.push_back(name.str());
   return it->second;
+}
+
+void GraphValues::forgetBehind(size_t count) {
+  for (const std::string &name : ArrayRef(defined).drop_front(count)) {
+    forget(name);
+  }
+  defined.resize(count);
 }
 
 void GraphValues::define(StringRef name, Value value) {
@@ -47,20 +60,10 @@ void GraphValues::define(StringRef name, Value value) {
 
 // The first name of a result is its own; those that follow are aliases. Parameters and inputs have theirs already.
 void GraphValues::addName(Value value, StringRef name) {
-  Operation *op = value ? value.getDefiningOp() : nullptr;
-  if (!op || isa<nn::ReadOp>(op)) {
-    return;
+  auto result = dyn_cast_or_null<OpResult>(value);
+  if (result && !isa<nn::ReadOp>(result.getOwner())) {
+    nn::addName(result, name);
   }
-  if (!op->hasAttr(nn::kOutputsAttr)) {
-    op->setAttr(nn::kOutputsAttr, builder.getStrArrayAttr({name}));
-    return;
-  }
-  SmallVector<Attribute> aliases;
-  if (auto existing = op->getAttrOfType<ArrayAttr>(nn::kAliasesAttr)) {
-    llvm::append_range(aliases, existing);
-  }
-  aliases.push_back(builder.getStringAttr(name));
-  op->setAttr(nn::kAliasesAttr, builder.getArrayAttr(aliases));
 }
 
 void GraphValues::define(StringRef name, DenseElementsAttr constant) {
@@ -97,6 +100,62 @@ void GraphValues::alias(StringRef name, StringRef other) {
   add(name) = std::move(entry);
 }
 
+GraphValues::BodyScope::BodyScope(GraphValues &values, Body &body)
+    : values(values), outside(values.builder.saveInsertionPoint()), exceptions(std::uncaught_exceptions()) {
+  if (values.bodies.empty()) {
+    values.outside = outside;
+  }
+  values.bodies.push_back(&body);
+  values.builder.setInsertionPointToEnd(body.block.get());
+}
+
+GraphValues::BodyScope::~BodyScope() {
+  if (std::uncaught_exceptions() > exceptions) {
+    std::unique_ptr<Block> &block = values.bodies.back()->block;
+    block->dropAllReferences();
+    values.discarded.push_back(std::move(block));
+  }
+  values.bodies.pop_back();
+  values.builder.restoreInsertionPoint(outside);
+}
+
+OpBuilder GraphValues::outsideBuilder() const {
+  OpBuilder outer(builder.getContext());
+  outer.restoreInsertionPoint(bodies.empty() ? builder.saveInsertionPoint() : outside);
+  return outer;
+}
+
+int64_t GraphValues::countIterations() const {
+  int64_t count = 1;
+  for (const Body *body : bodies) {
+    count *= body->count;
+  }
+  return count;
+}
+
+Value GraphValues::perIteration(Type element, ArrayRef<APInt> elements) {
+  SmallVector<int64_t> shape = llvm::map_to_vector(bodies, [](const Body *body) { return body->count; });
+  SmallVector<APInt> byPlace;
+  for (int64_t at = 0; at < static_cast<int64_t>(elements.size()); ++at) {
+    int64_t rest = at, iteration = 0, stride = 1; // innermost body first
+    for (const Body *body : llvm::reverse(bodies)) {
+      const int64_t place = rest % body->count;
+      iteration += stride * (body->reversed ? body->count - 1 - place : place);
+      rest /= body->count;
+      stride *= body->count;
+    }
+    byPlace.push_back(elements[iteration]);
+  }
+  OpBuilder outer = outsideBuilder();
+  auto type = RankedTensorType::get(shape, element);
+  Value rows = nn::ConstantOp::create(outer, outer.getUnknownLoc(), DenseElementsAttr::get(type, byPlace));
+  for (Body *body : bodies) {
+    body->sliced.push_back(rows);
+    rows = body->block->addArgument(nn::rowType(cast<RankedTensorType>(rows.getType())), rows.getLoc());
+  }
+  return rows;
+}
+
 Value GraphValues::getValue(StringRef name) {
   Entry &entry = findTensor(name);
   if (entry.value) {
@@ -106,7 +165,7 @@ Value GraphValues::getValue(StringRef name) {
     return entry.value = readParameter(entry);
   }
   Value constant = nn::ConstantOp::create(builder, locationOf(name), entry.constant.getType(), entry.constant);
-  return freshConstants ? constant : entry.value = constant;
+  return freshConstants || !bodies.empty() ? constant : entry.value = constant;
 }
 
 DenseElementsAttr GraphValues::getConstant(StringRef name) {
@@ -129,6 +188,9 @@ std::optional<GraphValues::Tensor> GraphValues::describe(StringRef name) const {
   const Entry &entry = it->second;
   auto type = cast<RankedTensorType>(entry.value.getType());
   if (auto argument = dyn_cast<BlockArgument>(entry.value)) {
+    if (argument.getOwner()->getParentOp() != function) {
+      return std::nullopt; // of a body
+    }
     auto named = cast<FunctionOpInterface>(function).getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr);
     return Tensor{named.str(), type};
   }
@@ -168,7 +230,8 @@ Value GraphValues::readParameter(const Entry &entry) {
     }
     declareVariable(entry.parameter, entry.parameterType, entry.makeInit(),
                     states.contains(entry.parameter) ? Role::State : Role::Parameter);
-    read = nn::ReadOp::create(builder, locationOf(entry.parameter), entry.parameterType, entry.parameter);
+    OpBuilder outer = outsideBuilder();
+    read = nn::ReadOp::create(outer, locationOf(entry.parameter), entry.parameterType, entry.parameter);
   }
   return read;
 }
@@ -178,7 +241,8 @@ Value GraphValues::readScalarVariable(StringRef name, std::optional<int64_t> ini
   if (!read) {
     auto type = RankedTensorType::get({}, builder.getI64Type());
     declareVariable(name, type, init ? Attribute(DenseElementsAttr::get(type, *init)) : Attribute(), Role::Internal);
-    read = nn::ReadOp::create(builder, locationOf(name), type, name);
+    OpBuilder outer = outsideBuilder();
+    read = nn::ReadOp::create(outer, locationOf(name), type, name);
   }
   return read;
 }

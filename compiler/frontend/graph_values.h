@@ -13,6 +13,7 @@
 #include "llvm/ADT/StringSet.h"
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,10 @@ public:
   // Takes a name back, so that it can be defined again.
   void forget(llvm::StringRef name) { entries.erase(name); }
 
+  // Returns how many names have been defined; takes the ones back that were defined behind so many.
+  size_t countDefined() const { return defined.size(); }
+  void forgetBehind(size_t count);
+
   bool isDefined(llvm::StringRef name) const { return entries.contains(name); }
 
   // Returns the parameter behind a name, an alias' too; "" for anything else. Throws for an unknown name.
@@ -59,6 +64,39 @@ public:
   private:
     GraphValues &values;
   };
+
+  // The body of a repeat that is being imported: what stands in `block` may be of any iteration. Constants get ops of their own in it,
+  // reads of variables stand outside of all bodies, and tensors of rows, one an iteration, come in as further arguments.
+  struct Body {
+    std::unique_ptr<mlir::Block> block;
+    int64_t count;
+    bool reversed;
+    llvm::SmallVector<mlir::Value> sliced; // also by the first arguments behind the carried ones
+  };
+
+  // While one is there, the builder stands in a body. A body that is left by an error is kept until the end, without its uses of values:
+  // no other value gets the address of one of its own.
+  class BodyScope {
+  public:
+    BodyScope(GraphValues &values, Body &body);
+    ~BodyScope();
+    BodyScope(const BodyScope &) = delete;
+    BodyScope &operator=(const BodyScope &) = delete;
+
+  private:
+    GraphValues &values;
+    mlir::OpBuilder::InsertPoint outside;
+    int exceptions;
+  };
+
+  bool isInBody() const { return !bodies.empty(); }
+
+  // Returns how many iterations the op where the builder stands has, in all bodies around it.
+  int64_t countIterations() const;
+
+  // Returns an element for each iteration, in the order in which they run, where the builder stands: a scalar. Assumes countIterations()
+  // elements.
+  mlir::Value perIteration(mlir::Type element, llvm::ArrayRef<llvm::APInt> elements);
 
   // The value of a name, created now when need be. Throws for an unknown name.
   mlir::Value getValue(llvm::StringRef name);
@@ -109,10 +147,17 @@ private:
   enum class Role { Parameter, State, Internal };
   void declareVariable(llvm::StringRef name, mlir::RankedTensorType type, mlir::Attribute init, Role role);
 
+  // Returns a builder outside of all bodies.
+  mlir::OpBuilder outsideBuilder() const;
+
   mlir::Operation *function;
   mlir::OpBuilder &builder;
+  std::vector<std::unique_ptr<mlir::Block>> discarded; // first: what refers to its values goes before it
+  llvm::SmallVector<Body *> bodies;                    // that are being imported, the outermost first
+  mlir::OpBuilder::InsertPoint outside;                // of all of them
   bool freshConstants = false;
   llvm::StringMap<Entry> entries;
+  std::vector<std::string> defined;   // all names, in the order of their definition
   llvm::StringMap<mlir::Value> reads; // parameter or scalar variable -> its one nn.read
   llvm::StringSet<> states;           // parameters that nothing trains
 };

@@ -253,18 +253,58 @@ std::string Node::whyUnknown() const {
 
 void Node::followCounts() const {
   Block *block = builder().getInsertionBlock();
-  std::optional<CountedDims::Fault> fault = info.counted.advance(*block);
-  if (!fault) {
-    return;
+  if (std::optional<CountedDims::Fault> fault = info.counted.advance(*block)) {
+    failCounted(*fault);
   }
+}
+
+void Node::failCounted(const CountedDims::Fault &fault) const {
   std::string name = "an input";
   for (size_t i = 0; i < numInputs(); ++i) {
-    if (isGiven(i) && (peekValue(i) == fault->operand || name == "an input") && !info.counted.of(peekValue(i)).empty()) {
+    if (isGiven(i) && (peekValue(i) == fault.operand || name == "an input") && !info.counted.of(peekValue(i)).empty()) {
       name = "input " + std::to_string(i) + " \"" + proto.input(i) + "\"";
     }
   }
-  fail(name + " has at most " + Twine(shapeOf(fault->operand)[fault->dim]) +
-       " elements along a dim, how many only a run finds, and the op " + fault->why + "; " + kCountedRemedy);
+  fail(name + " has at most " + Twine(shapeOf(fault.operand)[fault.dim]) + " elements along a dim, how many only a run finds, and the op " +
+       fault.why + "; " + kCountedRemedy);
+}
+
+Node::BodyCounts::BodyCounts(const Node &node, Block &body, ValueRange carried, ValueRange sliced)
+    : node(node), body(body), carried(carried.size()) {
+  node.followCounts();
+  CountedDims &counted = node.info.counted;
+  for (Value value : sliced) {
+    if (ArrayRef<Value> counts = counted.of(value); !counts.empty() && counts[0]) {
+      node.failCounted({value, 0, CountedDims::kMixes.str()});
+    }
+  }
+  counted.enter(body);
+  for (auto [i, value] : llvm::enumerate(llvm::concat<const Value>(SmallVector<Value>(carried), SmallVector<Value>(sliced)))) {
+    SmallVector<Value> counts(counted.of(value));
+    for (auto [d, count] : llvm::enumerate(ArrayRef(counts).drop_front(i < carried.size() || counts.empty() ? 0 : 1))) {
+      if (count) {
+        counted.declare(body.getArgument(i), static_cast<int64_t>(d), count);
+      }
+    }
+  }
+}
+
+void Node::BodyCounts::handOn(ValueRange yielded, ValueRange results) const {
+  CountedDims &counted = node.info.counted;
+  for (auto [i, value, result] : llvm::enumerate(yielded, results)) {
+    SmallVector<Value> counts(counted.of(value));
+    if (i < carried && ArrayRef(counts) != counted.of(body.getArgument(i))) {
+      node.fail("state " + Twine(i) + " gets other sizes that only a run finds in its body; a state keeps them");
+    }
+    for (auto [d, count] : llvm::enumerate(counts)) {
+      if (count && count.getParentBlock() == &body) {
+        node.fail("result " + Twine(i) + " of its body has a dim whose size each iteration finds; " + kCountedRemedy);
+      }
+      if (count) {
+        counted.declare(result, static_cast<int64_t>(i < carried ? d : d + 1), count);
+      }
+    }
+  }
 }
 
 SmallVector<Value> Node::countsOf(Value value) const {

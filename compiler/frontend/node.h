@@ -170,6 +170,7 @@ public:
   bool isDefined(llvm::StringRef name) const { return values.isDefined(name); }
   bool isSequence(llvm::StringRef name) const { return values.getSequence(name) != nullptr; }
   bool isConstant(llvm::StringRef name) const { return static_cast<bool>(values.getConstant(name)); }
+  mlir::DenseElementsAttr constantOf(llvm::StringRef name) const { return values.getConstant(name); }
   bool isInitializer(llvm::StringRef name) const { return !values.getParameter(name).empty(); }
   mlir::Value valueOf(llvm::StringRef name) const { return values.getValue(name); }
   void define(llvm::StringRef name, mlir::Value value) const { values.define(name, value); }
@@ -187,6 +188,25 @@ public:
   // Marks only the first `count` elements, an i64 scalar, of dim `dim` of a value as valid; or all.
   void setCount(mlir::Value value, int64_t dim, mlir::Value count) const;
   void settle(mlir::Value value, int64_t dim) const;
+
+  // While one is there, followCounts() follows the ops of a body. The arguments of it that stand for `carried` values and the rows of
+  // `sliced` tensors have the counted dims of these. Fails where the rows are counted themselves.
+  class BodyCounts {
+  public:
+    BodyCounts(const Node &node, mlir::Block &body, mlir::ValueRange carried, mlir::ValueRange sliced);
+    ~BodyCounts() { node.info.counted.leave(); }
+    BodyCounts(const BodyCounts &) = delete;
+    BodyCounts &operator=(const BodyCounts &) = delete;
+
+    // Gives the results of the repeat the counted dims of what its body yields. Fails where a carried value gets other ones, and where an
+    // iteration finds a count of its own.
+    void handOn(mlir::ValueRange yielded, mlir::ValueRange results) const;
+
+  private:
+    const Node &node;
+    mlir::Block &body;
+    size_t carried;
+  };
 
   // Finds the counted dims of the results of the node's ops. Fails where one may not read a tensor that has one.
   void followCounts() const;
@@ -214,6 +234,17 @@ public:
   // Returns the value of a module-level i64 scalar, declared on first use.
   mlir::Value readScalarVariable(llvm::StringRef name, std::optional<int64_t> init) const { return values.readScalarVariable(name, init); }
 
+  // Returns whether the node stands in the body of a repeat.
+  bool isInBody() const { return values.isInBody(); }
+
+  // Returns how many iterations of bodies around it the node has, and a scalar with an element for each (GraphValues).
+  int64_t countIterations() const { return values.countIterations(); }
+  mlir::Value perIteration(mlir::Type element, llvm::ArrayRef<llvm::APInt> elements) const {
+    return values.perIteration(element, elements);
+  }
+
+  GraphValues &getValues() const { return values; }
+
   mlir::Location location() const;
   mlir::OpBuilder &builder() const { return values.getBuilder(); }
   llvm::StringRef opType() const { return proto.op_type(); }
@@ -230,6 +261,7 @@ public:
 
 private:
   void checkCreated(mlir::Operation *op) const;
+  [[noreturn]] void failCounted(const CountedDims::Fault &fault) const;
   void ask(size_t index) const;
   onnx::AttributeProto *findAttribute(llvm::StringRef name) const;
   onnx::AttributeProto *askAttribute(llvm::StringRef name, onnx::AttributeProto::AttributeType type);

@@ -199,6 +199,7 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target target, bool joinsAttention) {
   runPassAdders(PassPoint::Model, passes);
+  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass());
   addPrecisionPass(passes, job); // before the loss, which then has f32 results
   if (joinsAttention) {
     addAttentionPass(passes, job, target); // when the types of its operands are known, before the gradients
@@ -221,6 +222,7 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target tar
 }
 
 void addHybridPasses(OpPassManager &passes) {
+  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); // layouts do not know bodies
   // First, while all ops are alike: afterwards folding would have to keep layouts.
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addPass(layout::createApplyRulesPass());

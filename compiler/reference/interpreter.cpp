@@ -10,6 +10,7 @@
 #include "dialects/dist/owners.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
+#include "dialects/support/tensor_values.h"
 
 using namespace mlir;
 
@@ -26,6 +27,13 @@ FailureOr<Tensor> initialValue(nn::VariableOp variable) {
     return Tensor::fromAttribute(nn::splat(variable.getTensorType(), fill.getValue().getValueAsDouble()));
   }
   return failure();
+}
+
+// Copies row `i` of `from` to row `j` of `to`, rows of `size` elements.
+void copyRow(const Tensor &from, int64_t i, Tensor &to, int64_t j, int64_t size) {
+  for (int64_t element = 0; element < size; ++element) {
+    to.copyElement(j * size + element, from, i * size + element);
+  }
 }
 
 } // namespace
@@ -130,6 +138,9 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
     }
     return success();
   }
+  if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
+    return executeRepeat(repeat, values);
+  }
   // An op with its own block, as exec.fusion: the operands go in as block arguments, what the terminator takes are the results.
   if (op->getNumRegions() == 1 && op->hasTrait<OpTrait::IsIsolatedFromAbove>() && op->getRegion(0).hasOneBlock() &&
       op->getRegion(0).getNumArguments() == op->getNumOperands()) {
@@ -151,6 +162,46 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
     return failure();
   }
   for (auto [result, tensors] : llvm::zip_equal(op->getResults(), *results)) {
+    values[result] = std::move(tensors);
+  }
+  return success();
+}
+
+LogicalResult Interpreter::executeRepeat(nn::RepeatOp op, Values &values) {
+  std::vector<RankTensors> carried, stacked;
+  for (Value value : op.getCarried()) {
+    carried.push_back(values.at(value));
+  }
+  for (Value result : op.getStackedResults()) {
+    stacked.emplace_back(numRanks, Tensor(typeOf(result)));
+  }
+  for (int64_t iteration = 0; iteration < static_cast<int64_t>(op.getCount()); ++iteration) {
+    const int64_t place = op.getPlace(iteration);
+    std::vector<RankTensors> arguments = std::move(carried);
+    for (auto [value, argument] : llvm::zip_equal(op.getSliced(), op.getSlicedArguments())) {
+      RankTensors &rows = arguments.emplace_back(numRanks, Tensor(typeOf(argument)));
+      for (auto [row, whole] : llvm::zip_equal(rows, values.at(value))) {
+        copyRow(whole, place, row, 0, row.getNumElements());
+      }
+    }
+    for (Value value : op.getCaptured()) {
+      arguments.push_back(values.at(value));
+    }
+    FailureOr<std::vector<RankTensors>> yielded = runBlock(op.getBody().front(), std::move(arguments));
+    if (failed(yielded)) {
+      return failure();
+    }
+    const size_t carriedCount = op.getCarried().size();
+    for (auto [whole, rows] : llvm::zip_equal(stacked, ArrayRef(*yielded).drop_front(carriedCount))) {
+      for (auto [to, row] : llvm::zip_equal(whole, rows)) {
+        copyRow(row, 0, to, place, row.getNumElements());
+      }
+    }
+    yielded->resize(carriedCount);
+    carried = std::move(*yielded);
+  }
+  std::move(stacked.begin(), stacked.end(), std::back_inserter(carried));
+  for (auto [result, tensors] : llvm::zip_equal(op->getResults(), carried)) {
     values[result] = std::move(tensors);
   }
   return success();

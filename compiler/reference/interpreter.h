@@ -6,6 +6,7 @@
 #ifndef ASHLAR_COMPILER_REFERENCE_INTERPRETER_H
 #define ASHLAR_COMPILER_REFERENCE_INTERPRETER_H
 
+#include "dialects/nn/repeat.h"
 #include "dialects/support/reference_tensor.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -59,6 +60,7 @@ private:
 
   mlir::FailureOr<std::vector<RankTensors>> runBlock(mlir::Block &block, std::vector<RankTensors> arguments);
   mlir::LogicalResult execute(mlir::Operation *op, Values &values);
+  mlir::LogicalResult executeRepeat(nn::RepeatOp op, Values &values);
   mlir::FailureOr<std::vector<RankTensors>> executeSimple(mlir::Operation *op, const Values &values);
 
   mlir::ModuleOp module;

@@ -3,6 +3,7 @@
 // Registration of the nn dialect and the helpers declared in nn.h.
 
 #include "dialects/nn/functions.h"
+#include "dialects/nn/repeat.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -18,6 +19,8 @@ using namespace mlir;
 #define GET_OP_CLASSES
 #include "dialects/nn/functions.cpp.inc"
 #define GET_OP_CLASSES
+#include "dialects/nn/repeat.cpp.inc"
+#define GET_OP_CLASSES
 #include "dialects/nn/nn_ops.cpp.inc"
 
 namespace ashlar::nn {
@@ -30,6 +33,10 @@ void NnDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/nn/functions.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/nn/repeat.cpp.inc"
       >();
   addOperations<
 #define GET_OP_LIST

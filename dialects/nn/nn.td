@@ -7,6 +7,7 @@
 
 #ifndef ASHLAR_APART
 include "dialects/nn/functions.td"
+include "dialects/nn/repeat.td"
 #endif
 include "dialects/nn/nn_attention.td"
 include "dialects/nn/nn_normalization.td"

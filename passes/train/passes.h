@@ -8,6 +8,7 @@
 #include "dialects/exec/exec.h"
 #include "dialects/support/options/enum_option.h"
 
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

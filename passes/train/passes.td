@@ -148,6 +148,56 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
+def UnrollRepeatsPass : Pass<"ashlar-unroll-repeats", "::mlir::func::FuncOp"> {
+  let summary = "Replaces each repeat by its iterations.";
+  let description = [{
+    Passes behind this one work on ops of the whole program and do not know bodies. A sliced tensor is halved until one row is left; rows of
+    constants are constants, and rows of a tensor that another repeat stacked are the rows that it was stacked of. Named tensors of a body
+    get the number of the iteration: NAME/0, NAME/1, ... Inner repeats are replaced before those around them.
+
+        %last, %rows = nn.repeat 2 carried(%h = %first) sliced(%x = %xs) : (tensor<4xf32>, tensor<2x4xf32>) -> (tensor<4xf32>, tensor<2x4xf32>) {
+          %next = nn.mul %h, %x : tensor<4xf32>
+          nn.yield %next, %next : tensor<4xf32>, tensor<4xf32>
+        }
+    ==>
+        %a = nn.slice %xs [0, 0] to [1, 4] by [1, 1] : tensor<2x4xf32> -> tensor<1x4xf32>
+        %b = nn.slice %xs [1, 0] to [2, 4] by [1, 1] : tensor<2x4xf32> -> tensor<1x4xf32>
+        %x0 = nn.reshape %a : tensor<1x4xf32> -> tensor<4xf32>
+        %x1 = nn.reshape %b : tensor<1x4xf32> -> tensor<4xf32>
+        %next = nn.mul %first, %x0 : tensor<4xf32>
+        %last = nn.mul %next, %x1 : tensor<4xf32>
+        %rows = nn.concat (%next, %last reshaped) dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
+
+    Leaves no `nn.repeat`, and no op that nothing reads.
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
+def SumBehindRepeatsPass : Pass<"ashlar-sum-behind-repeats", "::mlir::func::FuncOp"> {
+  let summary = "Computes sums over the iterations of a repeat behind it.";
+  let description = [{
+    The gradient of a weight that a repeat captures is a sum of products, one an iteration. It is one product of stacked operands, whose
+    contraction goes over the iterations too: one large product is faster than many small ones, and no sum of the size of the weight is
+    read and written in each iteration. A carried value is such a sum where its next value is itself plus a term and nothing else reads it.
+    Terms are matrix products, sums along dims, `nn.scatter_add`s, and sums, differences and views of these; what the terms are made of is
+    stacked, or was sliced.
+
+        %dw = nn.repeat 5 carried(%sum = %zero) sliced(%x = %xs, %dy = %dys)
+            : (tensor<4x6xf32>, tensor<5x2x4xf32>, tensor<5x2x6xf32>) -> (tensor<4x6xf32>) {
+          %p = nn.matmul %x, %dy transpose_a : tensor<2x4xf32>, tensor<2x6xf32> -> tensor<4x6xf32>
+          %next = nn.add %sum, %p : tensor<4x6xf32>
+          nn.yield %next : tensor<4x6xf32>
+        }
+    ==>
+        %a = nn.reshape %xs : tensor<5x2x4xf32> -> tensor<10x4xf32>
+        %b = nn.reshape %dys : tensor<5x2x6xf32> -> tensor<10x6xf32>
+        %dw = nn.matmul %a, %b transpose_a : tensor<10x4xf32>, tensor<10x6xf32> -> tensor<4x6xf32>
+
+    Runs behind ashlar-autodiff. Results and carried values of repeats that nothing reads are taken away.
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
 def BatchNormPass : Pass<"ashlar-batch-norm", "::mlir::ModuleOp"> {
   let summary = "Makes batch normalizations use the statistics of their batch in training.";
   let description = [{
@@ -420,7 +470,7 @@ def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {
     **Constraints:** (C1) there is a program init; (C2) either train_step and eval_step, with or without update, or run; (C3) `nn.gradient`s
     are used, one a variable, in train_step only; (C4) no variable has an `init`; (C5) init writes every variable except @ashlar.seed;
     (C6) no function writes a variable twice, or reads it after writing it; (C7) eval_step and run write nothing; (C8) each function has a
-    role (`nn.program`), and no two the same one.
+    role (`nn.program`), and no two the same one; (C9) no function has an `nn.repeat`.
   }];
 }
 

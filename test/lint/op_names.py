@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-STRUCTURE = {"Constant", "Gradient", "Read", "Variable", "Write"}
+STRUCTURE = {"Constant", "Gradient", "Read", "Repeat", "Variable", "Write"}
 
 # File or folder -> the ops that it may name, or "all", and why.
 ALLOWED = {
@@ -47,6 +47,8 @@ ALLOWED = {
     "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
     "passes/train/loss/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Reshape Select Sub", "how losses are put together"),
+    "passes/train/sum_behind_repeats.cpp": ("Add MatMul Reduce ScatterAdd", "what the gradients of captured values are sums of"),
+    "passes/train/unroll_repeats.cpp": ("Concat Reshape", "how the pass itself joins rows"),
     "passes/train/widen_gradients.cpp": ("Add Cast Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
 }
 

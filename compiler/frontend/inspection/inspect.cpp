@@ -11,6 +11,7 @@
 #include "compiler/frontend/registry.h"
 #include "compiler/frontend/tensor_data.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/result_names.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -187,13 +188,9 @@ void Inspector::takeShapes(ModuleOp module) {
     shapes[forward.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr).getValue()] = shapeOf(argument.getType());
   }
   forward.walk([&](Operation *op) {
-    for (StringRef list : {nn::kOutputsAttr, nn::kAliasesAttr}) {
-      auto names = op->getAttrOfType<ArrayAttr>(list);
-      if (!names || op->getNumResults() != 1) {
-        continue;
-      }
-      for (auto name : names.getAsRange<StringAttr>()) {
-        shapes[name.getValue()] = shapeOf(op->getResult(0).getType());
+    for (OpResult result : op->getResults()) {
+      for (StringRef name : nn::namesOf(result)) {
+        shapes[name] = shapeOf(result.getType());
       }
     }
   });

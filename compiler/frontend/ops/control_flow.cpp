@@ -5,6 +5,7 @@
 
 #include "compiler/frontend/body.h"
 #include "compiler/frontend/emit.h"
+#include "compiler/frontend/ops/recurrent/loop_steps.h"
 #include "compiler/frontend/registry.h"
 
 using namespace mlir;
@@ -160,10 +161,14 @@ std::vector<onnx::NodeProto> finishLoop(Node &node, int64_t carried, ArrayRef<st
   return nodes;
 }
 
-// The first trip and a Loop that makes the others; nothing is known of their conditions before it is imported.
+// A repeat where all trips are alike. Else the first trip and a Loop that makes the others; nothing is known of their conditions before it
+// is imported.
 std::vector<onnx::NodeProto> expandLoop(Node &node) {
   const int64_t carried = static_cast<int64_t>(node.numInputs()) - 2, iteration = node.getInt(kIteration, 0);
   onnx::GraphProto *body = loopBody(node, carried);
+  if (!node.hasAttribute(kIteration) && importLoopAsRepeat(node, *body, carried)) {
+    return {};
+  }
   const size_t scanCount = static_cast<size_t>(body->output_size() - 1 - carried);
   std::vector<std::string> scans = node.getStrings(kScans); // of the first trip, then of the second, ...
   SmallVector<int64_t> most = node.hasInput(0) ? node.intsInput(0, "M") : SmallVector<int64_t>();

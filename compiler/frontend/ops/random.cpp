@@ -19,26 +19,38 @@ Type drawnElement(const Node &node, Type element) {
   return element.isF64() ? element : Type(node.builder().getF32Type());
 }
 
-// Draws a number for each element of a tensor. Nodes of one stream draw the same numbers.
-Value draw(const Node &node, nn::Distribution distribution, RankedTensorType type, StringRef stream) {
+// Draws a number for each element of a tensor. Nodes of one stream draw the same numbers. `streams`: of each iteration of the bodies around
+// the node.
+Value draw(const Node &node, nn::Distribution distribution, RankedTensorType type, ArrayRef<APInt> streams) {
   Value index = node.create<nn::IndexOp>(type.clone(node.builder().getI64Type()), rowMajorStrides(type.getShape()));
   Value seed = node.readScalarVariable(nn::kSeedVariable, std::nullopt), step = node.readScalarVariable(nn::kStepVariable, 0);
-  Value streamValue = node.create<nn::ConstantOp>(nn::streamConstant(node.builder().getContext(), stream));
-  return node.create<nn::RandomOp>(type, distribution, index, seed, step, streamValue);
+  Type element = node.builder().getI32Type();
+  Value stream = node.isInBody() ? node.perIteration(element, streams)
+                                 : node.create<nn::ConstantOp>(DenseElementsAttr::get(RankedTensorType::get({}, element), streams));
+  return node.create<nn::RandomOp>(type, distribution, index, seed, step, stream);
 }
 
-// Returns the stream of a node: `name`, and from the second step of a loop on the number of the step. Each step draws its own numbers.
-std::string streamOf(const Node &node, std::string name) {
-  const int64_t step = node.getInfo().draws[node.getPath()]++;
-  return step == 0 ? name : name + " step " + std::to_string(step);
+// Returns the streams of a node: of `name`, and from the second step of a loop on of the number of the step too. Each step draws its own
+// numbers.
+SmallVector<APInt> streamsOf(const Node &node, const std::string &name) {
+  constexpr unsigned kBits = 32;
+  const int64_t count = node.countIterations();
+  node.spend(count);
+  int64_t &draws = node.getInfo().draws[node.getPath()];
+  SmallVector<APInt> streams;
+  for (int64_t step = draws; step < draws + count; ++step) {
+    streams.push_back(APInt(kBits, nn::streamOf(step == 0 ? name : name + " step " + std::to_string(step))));
+  }
+  draws += count;
+  return streams;
 }
 
 // The `seed` of a node, where it has one, stands for its name: nodes of equal seeds draw equal numbers.
-std::string streamOf(Node &node) {
+SmallVector<APInt> streamsOf(Node &node) {
   if (!node.hasAttribute("seed")) {
-    return streamOf(node, node.getPath().str());
+    return streamsOf(node, node.getPath().str());
   }
-  return streamOf(node, "seed " + std::to_string(llvm::bit_cast<uint32_t>(static_cast<float>(node.getFloat("seed", 0)))));
+  return streamsOf(node, "seed " + std::to_string(llvm::bit_cast<uint32_t>(static_cast<float>(node.getFloat("seed", 0)))));
 }
 
 // Defines the result as `scale` * a random number + `shift` for each element.
@@ -47,7 +59,7 @@ void setRandom(Node &node, nn::Distribution distribution, ArrayRef<int64_t> shap
     node.fail("draws " + elementName(element) + ", which is no float; attribute \"dtype\" has the type of its numbers");
   }
   node.checkSize(shape, element);
-  Value numbers = draw(node, distribution, RankedTensorType::get(shape, drawnElement(node, element)), streamOf(node));
+  Value numbers = draw(node, distribution, RankedTensorType::get(shape, drawnElement(node, element)), streamsOf(node));
   numbers = node.create<nn::MulOp>(numbers, splatConstant(node, typeOf(numbers), scale));
   numbers = node.create<nn::AddOp>(numbers, splatConstant(node, typeOf(numbers), shift));
   node.setResult(0, convertTo(node, numbers, element));
@@ -77,7 +89,7 @@ void importBernoulli(Node &node) {
   Value probability = node.input(0);
   RankedTensorType type = typeOf(probability);
   Type drawn = drawnElement(node, type.getElementType());
-  Value number = draw(node, nn::Distribution::Uniform, type.clone(drawn), streamOf(node));
+  Value number = draw(node, nn::Distribution::Uniform, type.clone(drawn), streamsOf(node));
   Value isOne = compare(node, nn::Predicate::Lt, number, convertTo(node, probability, drawn));
   node.setResult(0, convertTo(node, isOne, node.getElementType("dtype", type.getElementType())));
 }
@@ -95,7 +107,7 @@ void importMultinomial(Node &node) {
   Type drawn = drawnElement(node, type.getElementType());
   node.checkSize(shape, drawn);
   auto scoresType = RankedTensorType::get(shape, drawn);
-  Value uniform = draw(node, nn::Distribution::Uniform, scoresType, streamOf(node));
+  Value uniform = draw(node, nn::Distribution::Uniform, scoresType, streamsOf(node));
   Value exponential = node.create<nn::NegOp>(node.create<nn::LogOp>(uniform));
   Value logits = node.create<nn::BroadcastOp>(scoresType, convertTo(node, node.input(0), drawn), ArrayRef<int64_t>{0, 2});
   Value scores = node.create<nn::SubOp>(logits, node.create<nn::LogOp>(exponential));
@@ -126,7 +138,7 @@ void importTrainingDropout(Node &node, double ratio) {
   Value input = node.input(0);
   RankedTensorType type = typeOf(input);
   RankedTensorType drawn = type.clone(drawnElement(node, type.getElementType()));
-  Value random = draw(node, nn::Distribution::Uniform, drawn, streamOf(node, node.getPath().str()));
+  Value random = draw(node, nn::Distribution::Uniform, drawn, streamsOf(node, node.getPath().str()));
   Value keep = compare(node, nn::Predicate::Ge, random, splatConstant(node, drawn, ratio));
   Value mask = node.create<nn::SelectOp>(type, keep, splatConstant(node, type, 1 / (1 - ratio)), splatConstant(node, type, 0));
   auto result = node.create<nn::MulOp>(input, mask);

@@ -5,6 +5,7 @@
 #include "passes/train/loss/named_values.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/result_names.h"
 #include "dialects/support/names.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -19,14 +20,9 @@ namespace {
 llvm::MapVector<StringRef, Value> collectNames(func::FuncOp function) {
   llvm::MapVector<StringRef, Value> values;
   for (Operation &op : function.getBody().front()) {
-    if (auto names = op.getAttrOfType<ArrayAttr>(nn::kOutputsAttr)) {
-      for (auto [name, result] : llvm::zip(names.getAsRange<StringAttr>(), op.getResults())) {
-        values[name.getValue()] = result;
-      }
-    }
-    if (auto aliases = op.getAttrOfType<ArrayAttr>(nn::kAliasesAttr)) {
-      for (StringAttr name : aliases.getAsRange<StringAttr>()) {
-        values[name.getValue()] = op.getResult(0);
+    for (OpResult result : op.getResults()) {
+      for (StringRef name : nn::namesOf(result)) {
+        values[name] = result;
       }
     }
   }

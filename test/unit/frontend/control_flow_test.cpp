@@ -139,6 +139,61 @@ TEST_CASE("onnx Loop of known trips is unrolled", "[frontend]") {
   CHECK_THAT(importError(run("", "100000000")), contains("that are handled at import")); // not for ever
 }
 
+// Where nothing steers a trip the loop stays one: states of data, and a condition that holds. The rows and the states are named.
+TEST_CASE("onnx Loop whose trips are alike is a repeat", "[frontend]") {
+  auto loop = [](const std::string &more, const std::string &condition, const std::string &trips = "3") {
+    return model(scalar("m", TensorProto::INT64, "int64_data: " + trips) + scalar("c", TensorProto::BOOL, "int32_data: 1") + R"(
+      node { op_type: "Loop" name: "loop" input: "m" input: "c" input: "x" output: "y" output: "rows"
+        attribute { name: "body" type: GRAPH g { name: "b" input { name: "i" } input { name: "go" } input { name: "v" } )" +
+                     more + R"( node { op_type: "Add" name: "twice" input: "v" input: "x" output: "w" }
+          node { op_type: "Identity" input: "v" output: "seen" } )" +
+                     condition + R"( output { name: "more" } output { name: "w" } output { name: "seen" } } } }
+      node { op_type: "Neg" input: "rows" output: "z" })",
+                 "", "output { name: \"y\" } output { name: \"z\" }");
+  };
+  const std::string same = "node { op_type: \"Identity\" input: \"go\" output: \"more\" }";
+  const std::string isTrue = R"(node { op_type: "Constant" output: "more" attribute { name: "value" type: TENSOR
+    t { data_type: 9 int32_data: 1 } } })";
+  for (const std::string &condition : {same, isTrue}) {
+    OnnxModel repeated = loop("", condition);
+    std::string text = print(*import(repeated));
+    CHECK_THAT(text, contains("nn.repeat 3 carried(") && contains("nn.outputs = [\"y\", \"rows\"]"));
+    auto results = evaluate(repeated, {f32({2}, {1, -1})});
+    CHECK(holds(results[0], {2}, {4, -4}));
+    CHECK(holds(results[1], {3, 2}, {-1, 1, -2, 2, -3, 3}));
+  }
+  CHECK(holds(evaluate(loop("", same, "0"), {f32({2}, {1, -1})})[1], {0, 2}, {}));
+  CHECK(holds(evaluate(loop("", same, "1"), {f32({2}, {1, -1})})[0], {2}, {2, -2}));
+  // The number of the trip is known in each: it may be an index or a size. A condition that is computed may end the loop.
+  const std::string counts = R"(node { op_type: "Cast" input: "i" output: "n" attribute { name: "to" type: INT i: 1 } })";
+  const std::string computed = "node { op_type: \"Not\" input: \"go\" output: \"more\" }";
+  for (const OnnxModel &steered : {loop(counts, same), loop("", computed)}) {
+    CHECK_THAT(print(*import(steered)), !contains("nn.repeat"));
+  }
+}
+
+// A state that grows has another shape in each trip, and an integer that is known may be a size.
+TEST_CASE("onnx Loop whose states differ by trip is unrolled", "[frontend]") {
+  const std::string graph = scalar("m", TensorProto::INT64, "int64_data: 3") + scalar("one", TensorProto::INT64, "int64_data: 1") +
+                            R"(node { op_type: "Loop" name: "loop" input: "m" input: "" input: "x" input: "one" output: "y"
+      attribute { name: "body" type: GRAPH g { name: "b" input { name: "i" } input { name: "go" } input { name: "v" } input { name: "k" }
+        node { op_type: "Concat" input: "v" input: "x" output: "w" attribute { name: "axis" type: INT i: 0 } }
+        node { op_type: "Add" input: "k" input: "k" output: "l" }
+        node { op_type: "Identity" input: "go" output: "more" } output { name: "more" } output { name: "w" } output { name: "l" } } } })";
+  OnnxModel grown = model(graph);
+  CHECK(holds(evaluate(grown, {f32({2}, {1, -1})})[0], {8}, {1, -1, 1, -1, 1, -1, 1, -1}));
+  std::string alone = graph;
+  alone.replace(alone.find("input: \"one\" output"), 12, "");
+  alone.replace(alone.find("input { name: \"k\" }"), 19, "");
+  alone.replace(alone.find("input: \"k\" input: \"k\""), 21, "input: \"v\" input: \"v\"");
+  alone.replace(alone.find("output { name: \"l\" }"), 20, "");
+  CHECK(holds(evaluate(model(alone), {f32({2}, {1, -1})})[0], {8}, {1, -1, 1, -1, 1, -1, 1, -1}));
+  CHECK_THAT(print(*import(model(alone))), !contains("nn.repeat"));
+  const std::string later =
+      alone + "node { op_type: \"Neg\" input: \"y\" output: \"y/w\" }"; // named as the body of the repeat that is given up
+  CHECK(holds(evaluate(model(later, "", "output { name: \"y/w\" }"), {f32({2}, {1, -1})})[0], {8}, {-1, 1, -1, 1, -1, 1, -1, 1}));
+}
+
 TEST_CASE("onnx functions are replaced by their nodes", "[frontend]") {
   const std::string functions = R"(
     functions { name: "Scale" domain: "own" input: "a" input: "b" output: "r" attribute: "alpha"

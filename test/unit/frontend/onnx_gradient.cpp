@@ -18,12 +18,12 @@ void differentiate(func::FuncOp function) {
   SmallVector<Operation *> ops = llvm::map_to_vector(body.without_terminator(), [](Operation &op) { return &op; });
   for (Operation *op : llvm::reverse(ops)) {
     auto differentiable = dyn_cast<GradientOpInterface>(op);
-    Value gradient = op->getNumResults() == 1 ? gradients.lookup(op->getResult(0)) : Value();
-    if (!differentiable || !gradient) {
+    SmallVector<Value> ofResults = llvm::map_to_vector(op->getResults(), [&](Value result) { return gradients.lookup(result); });
+    if (!differentiable || llvm::none_of(ofResults, [](Value gradient) { return static_cast<bool>(gradient); })) {
       continue;
     }
     SmallVector<Value> parts(op->getNumOperands());
-    differentiable.buildGradients(builder, gradient, parts);
+    differentiable.buildGradients(builder, ofResults, parts);
     for (auto [operand, part] : llvm::zip_equal(op->getOperands(), parts)) {
       if (part) {
         Value &sum = gradients[operand];

@@ -4,9 +4,7 @@
 
 #include "test/unit/frontend/onnx_model.h"
 
-#include "dialects/nn/nn.h"
-
-#include "llvm/ADT/DenseSet.h"
+#include "dialects/nn/repeat.h"
 
 #include <catch2/catch.hpp>
 
@@ -120,11 +118,16 @@ TEST_CASE("onnx Scan draws other numbers in each step", "[frontend]") {
     const std::string body =
         "attribute { name: \"body\" type: GRAPH g { name: \"b\" input { name: \"state\" } input { name: \"x\" } " + draw +
         R"(node { op_type: "Add" input: "state" input: "r" output: "next" } output { name: "next" } output { name: "r" } } } )";
-    llvm::DenseSet<mlir::Attribute> streams;
     auto module = import(model(11, {2}, {3, 2}, "", body));
-    module->walk(
-        [&](ashlar::nn::RandomOp random) { streams.insert(random.getStream().getDefiningOp<ashlar::nn::ConstantOp>().getValue()); });
-    CHECK(streams.size() == 3);
+    ashlar::nn::RepeatOp repeat;
+    module->walk([&](ashlar::nn::RepeatOp op) { repeat = op; });
+    REQUIRE(repeat.getSliced().size() == 2); // the rows of x, and the streams
+    auto streams = repeat.getSliced()[1].getDefiningOp<ashlar::nn::ConstantOp>();
+    auto values = llvm::cast<mlir::DenseElementsAttr>(streams.getValue()).getValues<llvm::APInt>();
+    const std::string name = seed.empty() ? "scan/draw" : "seed 1077936128";
+    CHECK(values[0] == ashlar::nn::streamOf(name));
+    CHECK(values[1] == ashlar::nn::streamOf(name + " step 1"));
+    CHECK(values[2] == ashlar::nn::streamOf(name + " step 2"));
   }
 }
 

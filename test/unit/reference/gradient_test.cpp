@@ -469,7 +469,7 @@ TEST_CASE("gradients in bf16 and f16 are those in f64, rounded", "[reference][gr
 }
 
 TEST_CASE("every op with a gradient has a case", "[reference][gradient]") {
-  std::set<std::string> tested;
+  std::set<std::string> tested = {"nn.repeat"}; // repeat_test.cpp
   for (const Case &c : makeCases(testSeed())) {
     tested.insert(c.op.substr(0, c.op.find(' ')));
   }

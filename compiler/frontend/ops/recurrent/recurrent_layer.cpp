@@ -191,8 +191,9 @@ void RecurrentLayer::build(ArrayRef<std::pair<size_t, StringRef>> firstStates, C
       sliced.push_back(isValid);
     }
     auto ofDirection = ArrayRef(functions).slice(direction * each, each);
+    SmallVector<Value> captured = capture(direction, rowOf(recurrences, direction));
     auto body = [&](const StepValues &values) {
-      StepResults next = {cell({values.carried, values.sliced[0], values.captured, ofDirection}), {}};
+      StepResults next = {cell({values.carried, values.sliced[0], captured, ofDirection}), {}};
       next.stacked = {next.carried[0]};
       if (isValid) {
         RankedTensorType type = typeOf(next.carried[0]);
@@ -205,8 +206,7 @@ void RecurrentLayer::build(ArrayRef<std::pair<size_t, StringRef>> firstStates, C
       }
       return next;
     };
-    StepResults run =
-        repeat(node, steps, beginsReversed || direction == 1, carried, sliced, capture(direction, rowOf(recurrences, direction)), body);
+    StepResults run = repeat(node, steps, beginsReversed || direction == 1, carried, sliced, body);
     outputs.push_back(run.stacked[0]);
     for (auto [states, state] : llvm::zip_equal(last, run.carried)) {
       states.push_back(finish(state));

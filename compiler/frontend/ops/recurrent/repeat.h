@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A body that runs a number of times, known when compiling: the steps of LSTM, GRU, RNN and Scan.
+// A body that runs a number of times, known when compiling, as an nn.repeat: the steps of LSTM, GRU, RNN, Scan and Loop.
 
 #ifndef ASHLAR_COMPILER_FRONTEND_OPS_RECURRENT_REPEAT_H
 #define ASHLAR_COMPILER_FRONTEND_OPS_RECURRENT_REPEAT_H
@@ -9,10 +9,10 @@
 
 namespace ashlar::frontend {
 
-// The values that a body reads in one step: `carried` from the step before, `sliced` one row of each sliced tensor without dim 0,
-// `captured` the same in all steps. A body reads nothing else that is computed outside of it, except constants.
+// The values that a body reads in one step: `carried` from the step before, `sliced` one row of each sliced tensor without dim 0. It may
+// read all values around it, too; they are captured.
 struct StepValues {
-  llvm::ArrayRef<mlir::Value> carried, sliced, captured;
+  llvm::ArrayRef<mlir::Value> carried, sliced;
 };
 
 // The results of one step, or of all steps: `carried` for the step after it, of the types of the values it got; `stacked` a row of each
@@ -23,13 +23,13 @@ struct StepResults {
 
 // Runs `body` `count` times and returns the carried values of the last step and the stacked rows of all. Step k reads row k of each sliced
 // tensor, of `count` rows, and its rows become row k of the stacked results; `reversed` begins at the last row and ends at the first.
-// Without steps the carried values are the first ones and the stacked results have no rows. Emits the steps one after the other, and fails
-// where they are more than an import may take.
+// Without steps the carried values are the first ones and the stacked results have no rows. Calls `body` once, while the builder stands in
+// the body of the repeat. Fails where the steps are more than a program may have one after the other.
 //
-//   repeat(node, 3, /*reversed=*/false, {h}, {x}, {w}, body), x of 3 rows ==> h1, y1 = body(h, x[0], w); h2, y2 = body(h1, x[1], w); ...
-//                                                                          returns {h3}, {concat(y1, y2, y3)}
+//   repeat(node, 3, /*reversed=*/false, {h}, {x}, body), x of 3 rows ==> h1, y1 = body(h, x[0]); h2, y2 = body(h1, x[1]); ...
+//                                                                     returns {h3}, {concat(y1, y2, y3)}
 StepResults repeat(const Node &node, int64_t count, bool reversed, llvm::ArrayRef<mlir::Value> carried, llvm::ArrayRef<mlir::Value> sliced,
-                   llvm::ArrayRef<mlir::Value> captured, llvm::function_ref<StepResults(const StepValues &)> body);
+                   llvm::function_ref<StepResults(const StepValues &)> body);
 
 } // namespace ashlar::frontend
 

@@ -42,7 +42,6 @@ public:
     outputDirections = isBatched ? SmallVector<int64_t>(stacked, 0) : readDirections("scan_output_directions", stacked);
     inputAxes = isBatched ? SmallVector<int64_t>(scanned, 0) : readList("scan_input_axes", scanned);
     outputAxes = isBatched ? SmallVector<int64_t>(stacked, 0) : readList("scan_output_axes", stacked);
-    capture();
   }
 
   void build() {
@@ -89,17 +88,6 @@ private:
     return directions;
   }
 
-  // Finds the values that the body reads from outside. Constants stay such: an op of the body may need to know them. So do initializers:
-  // the op decides whether it reads a parameter or keeps a running statistic.
-  void capture() {
-    for (const std::string &name : outerNames(*body)) {
-      if (node.isDefined(name) && !node.isSequence(name) && !node.isConstant(name) && !node.isInitializer(name)) {
-        capturedNames.push_back(name);
-        captured.push_back(node.valueOf(name));
-      }
-    }
-  }
-
   SmallVector<Value> inputsOf(int64_t begin, int64_t end) const {
     return llvm::map_to_vector(llvm::seq(begin, end), [&](int64_t i) { return node.input(first + static_cast<size_t>(i)); });
   }
@@ -121,9 +109,8 @@ private:
                   " steps, not the same number");
       }
     }
-    int64_t step = 0;
-    auto runStep = [&](const StepValues &values) { return runBody(values, prefix + "/" + std::to_string(step++)); };
-    StepResults results = repeat(node, shapeOf(sliced[0])[0], reversed, from, sliced, captured, runStep);
+    auto runStep = [&](const StepValues &values) { return runBody(values, prefix); };
+    StepResults results = repeat(node, shapeOf(sliced[0])[0], reversed, from, sliced, runStep);
     for (auto [i, value] : llvm::enumerate(results.stacked)) {
       value = outputDirections[i] == 1 && !reversed ? reverseAlong(node, value, 0) : value;
       value = moveDim(node, value, 0, node.normalizeAxis(outputAxes[i], typeOf(value).getRank()));
@@ -139,11 +126,6 @@ private:
     };
     for (int64_t i = 0; i < states + scanned; ++i) {
       define(body->input(static_cast<int>(i)).name(), i < states ? values.carried[i] : values.sliced[i - states]);
-    }
-    for (auto [name, outside, inside] : llvm::zip_equal(capturedNames, captured, values.captured)) {
-      if (outside != inside) {
-        define(name, inside);
-      }
     }
     std::vector<onnx::NodeProto> nodes = openGraph(*body, prefix, node.getPath(), names);
     constexpr int64_t kStepsOfNode = 64; // as in a Loop
@@ -223,8 +205,6 @@ private:
   onnx::GraphProto *body = nullptr;
   int64_t states, scanned, stacked = 0;
   SmallVector<int64_t> inputDirections, outputDirections, inputAxes, outputAxes;
-  std::vector<std::string> capturedNames;
-  SmallVector<Value> captured;
 };
 
 // Defines the results itself: a body cannot stand apart, as known nodes do (known_node.h), since it reads values from outside.

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The gradient of nn.repeat. A second repeat takes the place of the first, which nothing reads any more: it stacks the values of the body
+// that the gradient needs, too. The reversed repeat behind it carries the gradients of carried values and the sums of those of captured
+// ones, reads rows of the gradients of stacked results, and stacks the gradients of sliced tensors.
+
+#include "dialects/nn/ops/nn_builder.h"
+#include "dialects/nn/repeat/repeats.h"
+
+#include "llvm/ADT/SmallBitVector.h"
+
+using namespace mlir;
+
+namespace ashlar::nn {
+
+namespace {
+
+bool hasFloats(Value value) {
+  return isa<FloatType>(typeOf(value).getElementType());
+}
+
+// A zero that adds nothing to any number, -0 included, so that sums with it fold.
+Value neutralZero(OpBuilder &builder, Location loc, RankedTensorType type) {
+  return ConstantOp::create(builder, loc, splat(type, -0.0));
+}
+
+// Values that go into a body, and the arguments there.
+struct Entries {
+  SmallVector<Value> outside;
+  SmallVector<BlockArgument> arguments;
+
+  BlockArgument add(Block &block, Value value, Type type) {
+    outside.push_back(value);
+    return arguments.emplace_back(block.addArgument(type, value.getLoc()));
+  }
+};
+
+// State: `forward`, the repeat that stacks more; `backward`, the body of the reversed one, with the entries for its arguments; `gradients`
+// of the values of the forward body; `saved`, the values of it that are stacked for the backward body. Linear in the ops of the body.
+class RepeatGradient {
+public:
+  RepeatGradient(RepeatOp op, OpBuilder &builder)
+      : op(op), builder(builder), forward(cast<RepeatOp>(OpBuilder(op->getBlock(), std::next(Block::iterator(op))).clone(*op))),
+        body(forward.getBody().front()), backward(std::make_unique<Block>()) {}
+
+  void run(ValueRange resultGradients, Gradients out) {
+    op->replaceAllUsesWith(forward);
+    op->removeAttr(kOutputsAttr); // they are the results of the other one now
+    op->removeAttr(kAliasesAttr);
+    seed(resultGradients);
+    differentiateBody();
+    SmallVector<Value> yielded = yieldGradients();
+    eraseUnused(yielded);
+    saveValues(yielded);
+    RepeatOp stacking = rebuildRepeat(forward, llvm::SmallBitVector(op.getCarried().size()), saved);
+    for (auto [entry, result] : stacks) {
+      sliced.outside[entry] = stacking->getResult(result);
+    }
+    setGradients(close(yielded), out);
+  }
+
+private:
+  // Returns a builder at the end of the backward body.
+  OpBuilder atEnd() const {
+    OpBuilder inside(builder.getContext());
+    inside.setInsertionPointToEnd(backward.get());
+    return inside;
+  }
+
+  // Finds the carried values whose gradient is not zero in some iteration. Linear in the ops of the body, for each value that is found.
+  llvm::SmallBitVector findCarried(ValueRange resultGradients) {
+    llvm::SmallBitVector found(op.getCarried().size());
+    for (unsigned i = 0; i < found.size(); ++i) {
+      found[i] = static_cast<bool>(resultGradients[i]);
+    }
+    for (bool changed = true; changed;) {
+      DenseSet<Value> reached;
+      for (auto [i, yielded] : llvm::enumerate(forward.getYielded())) {
+        if (hasFloats(yielded) && (i < found.size() ? found.test(i) : static_cast<bool>(resultGradients[i]))) {
+          reached.insert(yielded);
+        }
+      }
+      for (Operation &each : llvm::reverse(body)) {
+        if (isa<GradientOpInterface>(each) && llvm::any_of(each.getResults(), [&](Value result) { return reached.contains(result); })) {
+          llvm::for_each(llvm::make_filter_range(each.getOperands(), hasFloats), [&](Value operand) { reached.insert(operand); });
+        }
+      }
+      changed = false;
+      for (auto [i, argument] : llvm::enumerate(forward.getCarriedArguments())) {
+        changed |= !found.test(i) && reached.contains(argument);
+        found[i] = found.test(i) || reached.contains(argument);
+      }
+    }
+    return found;
+  }
+
+  void accumulate(Value value, Value gradient) {
+    OpBuilder inside = atEnd();
+    Value &sum = gradients[value];
+    sum = sum ? AddOp::create(inside, op.getLoc(), sum, gradient).getResult() : gradient;
+  }
+
+  void seed(ValueRange resultGradients) {
+    active = findCarried(resultGradients);
+    for (unsigned i : active.set_bits()) {
+      Value given = resultGradients[i];
+      Value first = given ? given : neutralZero(builder, op.getLoc(), typeOf(op.getCarried()[i]));
+      accumulate(forward.getYielded()[i], carried.add(*backward, first, first.getType()));
+    }
+    for (unsigned i = active.size(); i < op.getNumResults(); ++i) {
+      if (Value given = resultGradients[i]) {
+        accumulate(forward.getYielded()[i], sliced.add(*backward, given, rowType(typeOf(given))));
+      }
+    }
+  }
+
+  void differentiateBody() {
+    SmallVector<Operation *> ops = llvm::map_to_vector(body.without_terminator(), [](Operation &each) { return &each; });
+    for (Operation *each : llvm::reverse(ops)) {
+      SmallVector<Value> ofResults = llvm::map_to_vector(each->getResults(), [&](Value result) { return gradients.lookup(result); });
+      auto differentiable = dyn_cast<GradientOpInterface>(each);
+      if (!differentiable || llvm::none_of(ofResults, [](Value gradient) { return static_cast<bool>(gradient); })) {
+        continue;
+      }
+      SmallVector<Value> ofOperands(each->getNumOperands());
+      OpBuilder inside = atEnd();
+      differentiable.buildGradients(inside, ofResults, ofOperands);
+      for (auto [operand, gradient] : llvm::zip_equal(each->getOperands(), ofOperands)) {
+        if (gradient) {
+          accumulate(operand, gradient);
+        }
+      }
+    }
+  }
+
+  // Returns the results of the backward body: gradients of carried values, sums for captured ones, and rows for sliced ones.
+  SmallVector<Value> yieldGradients() {
+    OpBuilder inside = atEnd();
+    SmallVector<Value> yielded;
+    for (unsigned i : active.set_bits()) {
+      BlockArgument argument = forward.getCarriedArguments()[i];
+      Value gradient = gradients.lookup(argument);
+      yielded.push_back(gradient ? gradient : neutralZero(inside, op.getLoc(), typeOf(argument)));
+    }
+    for (BlockArgument argument : forward.getCapturedArguments()) {
+      if (Value gradient = gradients.lookup(argument)) {
+        operandsWithGradient.push_back(argument.getArgNumber());
+        Value zero = neutralZero(builder, op.getLoc(), typeOf(argument));
+        yielded.push_back(AddOp::create(inside, op.getLoc(), carried.add(*backward, zero, zero.getType()), gradient));
+      }
+    }
+    for (BlockArgument argument : forward.getSlicedArguments()) {
+      if (Value gradient = gradients.lookup(argument)) {
+        operandsWithGradient.push_back(argument.getArgNumber());
+        yielded.push_back(gradient);
+      }
+    }
+    return yielded;
+  }
+
+  void eraseUnused(ArrayRef<Value> yielded) {
+    DenseSet<Value> kept(yielded.begin(), yielded.end());
+    for (Operation &each : llvm::make_early_inc_range(llvm::reverse(*backward))) {
+      if (isOpTriviallyDead(&each) && llvm::none_of(each.getResults(), [&](Value result) { return kept.contains(result); })) {
+        each.erase();
+      }
+    }
+  }
+
+  bool isOfBody(Value value) { return value.getParentBlock() == &body; }
+
+  // Whether the backward body may compute a value from its operand again, instead of reading it from a stack: it moves the elements of one
+  // tensor, and no more of them than it needs.
+  bool isView(Operation *maker) {
+    auto compute = dyn_cast<ComputeOpInterface>(maker);
+    if (!compute || compute.getCost() != Cost::Free || maker->getNumOperands() > 1) {
+      return false;
+    }
+    if (maker->getNumOperands() == 0) {
+      return true; // constants and indices
+    }
+    Value from = maker->getOperand(0);
+    auto argument = dyn_cast<BlockArgument>(from);
+    const bool isThere = argument && argument.getArgNumber() >= op.getCarried().size();
+    return isThere || typeOf(from).getNumElements() <= typeOf(maker->getResult(0)).getNumElements();
+  }
+
+  // Returns a value of the forward body in the backward body: views are computed again, in front of it.
+  Value inBackward(Value value) {
+    SmallVector<Value> views;
+    Value source = value;
+    for (; !copies.contains(source); source = source.getDefiningOp()->getOperand(0)) {
+      Operation *maker = source.getDefiningOp();
+      if (!maker || !isView(maker)) {
+        copies[source] = readSource(source);
+        break;
+      }
+      views.push_back(source);
+      if (maker->getNumOperands() == 0) {
+        break;
+      }
+    }
+    for (Value view : llvm::reverse(views)) {
+      OpBuilder front(builder.getContext());
+      lastCopy ? front.setInsertionPointAfter(lastCopy) : front.setInsertionPointToStart(backward.get());
+      lastCopy = front.clone(*view.getDefiningOp());
+      lastCopy->removeAttr(kOutputsAttr);
+      lastCopy->removeAttr(kAliasesAttr);
+      if (lastCopy->getNumOperands() > 0) {
+        lastCopy->setOperand(0, copies.at(lastCopy->getOperand(0)));
+      }
+      copies[view] = lastCopy->getResult(0);
+    }
+    return copies.at(value);
+  }
+
+  // Returns a value of the forward body as an entry of the backward one: captured or sliced again, or from a stack.
+  Value readSource(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    const unsigned number = argument ? argument.getArgNumber() : 0, carriedCount = op.getCarried().size();
+    if (argument && number >= carriedCount + op.getSliced().size()) {
+      return forward.getOperand(number);
+    }
+    return argument && number >= carriedCount ? sliced.add(*backward, forward.getOperand(number), argument.getType()) : readStack(value);
+  }
+
+  // Returns a row of a stack of the value: of a result, or of one that the forward repeat gets for it.
+  Value readStack(Value value) {
+    for (auto [row, result] : llvm::zip_equal(forward.getYieldedStacked(), forward.getStackedResults())) {
+      if (row == value) {
+        stacks.push_back({sliced.outside.size(), result.getResultNumber()});
+        return sliced.add(*backward, result, value.getType());
+      }
+    }
+    stacks.push_back({sliced.outside.size(), op.getNumResults() + saved.size()});
+    saved.push_back(value);
+    return sliced.add(*backward, value, value.getType()); // its stack is there when the forward repeat is made again
+  }
+
+  void saveValues(SmallVector<Value> &yielded) {
+    for (Operation &each : llvm::make_early_inc_range(*backward)) {
+      for (OpOperand &operand : each.getOpOperands()) {
+        if (isOfBody(operand.get())) {
+          operand.set(inBackward(operand.get()));
+        }
+      }
+    }
+    for (Value &value : yielded) {
+      value = isOfBody(value) ? inBackward(value) : value;
+    }
+  }
+
+  // Makes the reversed repeat: arguments of carried values come before those of sliced ones.
+  RepeatOp close(ArrayRef<Value> yielded) {
+    auto block = std::make_unique<Block>();
+    SmallVector<Value> values(yielded);
+    for (const Entries *entries : {&carried, &sliced}) {
+      for (BlockArgument argument : entries->arguments) {
+        BlockArgument moved = block->addArgument(argument.getType(), argument.getLoc());
+        argument.replaceAllUsesWith(moved);
+        llvm::replace(values, Value(argument), Value(moved));
+      }
+    }
+    block->getOperations().splice(block->end(), backward->getOperations());
+    return createRepeat(builder, op.getLoc(), op.getCount(), !op.getReversed(), carried.outside, sliced.outside, std::move(block), values);
+  }
+
+  void setGradients(RepeatOp made, Gradients out) {
+    unsigned next = 0;
+    for (unsigned i : active.set_bits()) {
+      out[i] = made->getResult(next++);
+    }
+    for (unsigned i : operandsWithGradient) {
+      out[i] = made->getResult(next++);
+    }
+  }
+
+  RepeatOp op;
+  OpBuilder &builder;
+  RepeatOp forward;
+  Block &body;
+  std::unique_ptr<Block> backward;
+  llvm::SmallBitVector active; // carried values with a gradient
+  Entries carried, sliced;
+  DenseMap<Value, Value> gradients;
+  DenseMap<Value, Value> copies; // of values of the forward body in the backward one
+  Operation *lastCopy = nullptr;
+  SmallVector<Value> saved;
+  SmallVector<std::pair<size_t, size_t>> stacks; // entries of `sliced` that are results of the forward repeat
+  SmallVector<unsigned> operandsWithGradient;    // captured and sliced ones, in the order of the results
+};
+
+} // namespace
+
+void RepeatOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  RepeatGradient(*this, builder).run(g, out);
+}
+
+} // namespace ashlar::nn

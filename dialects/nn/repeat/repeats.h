@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Repeats are made, and made again with other values: results of an op cannot be added or taken away in place.
+
+#ifndef ASHLAR_DIALECTS_NN_REPEAT_REPEATS_H
+#define ASHLAR_DIALECTS_NN_REPEAT_REPEATS_H
+
+#include "dialects/nn/repeat.h"
+
+namespace ashlar::nn {
+
+// Returns the type of one row of a tensor, and of `count` rows.
+//   tensor<3x4xf32> ==> tensor<4xf32>; tensor<4xf32>, 3 ==> tensor<3x4xf32>
+mlir::RankedTensorType rowType(mlir::RankedTensorType type);
+mlir::RankedTensorType stackType(mlir::RankedTensorType row, int64_t count);
+
+// Returns a repeat with the body `block`, which it takes over. The arguments of the block stand for `carried`, then for rows of `sliced`;
+// `yielded`: the next carried values, then the rows of stacked results. Values from outside that the block reads become captured ones, and
+// constants are copied into it. Assumes that the ops of the block read nothing else, and that it has no terminator.
+RepeatOp createRepeat(mlir::OpBuilder &builder, mlir::Location loc, int64_t count, bool reversed, mlir::ValueRange carried,
+                      mlir::ValueRange sliced, std::unique_ptr<mlir::Block> block, mlir::ValueRange yielded);
+
+// Returns the repeat in a new form: without the carried values in `dropped`, and with a stacked result more for each of `stacked`, values
+// of the body. The other results take the places of the old ones, and the old op is erased. Assumes that nothing reads the results of
+// dropped values and that nothing but their own next values reads their arguments.
+RepeatOp rebuildRepeat(RepeatOp op, const llvm::SmallBitVector &dropped, llvm::ArrayRef<mlir::Value> stacked);
+
+// Takes away the results of repeats in a block, and in their bodies, that nothing reads, and what computes them alone. A carried value goes
+// where neither its result nor another value of the body needs it. Ops that this leaves dead go, too.
+void pruneRepeats(mlir::Block &block);
+
+} // namespace ashlar::nn
+
+#endif // ASHLAR_DIALECTS_NN_REPEAT_REPEATS_H

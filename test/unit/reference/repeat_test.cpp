@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// nn.repeat: the interpreter by hand numbers; gradients against differences of the loss, and the passes on repeats before against after, on
+// random programs of repeats in repeats.
+
+#include "test/unit/reference/parsed_module.h"
+
+#include "compiler/reference/interpreter.h"
+#include "dialects/nn/repeat.h"
+#include "passes/train/passes.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <catch2/catch.hpp>
+
+using namespace mlir;
+using namespace ashlar;
+using namespace ashlar::test;
+using reference::Tensor;
+
+namespace {
+
+// sum' = factor * sum + x; the rows are the sums before.
+std::string running(const std::string &direction, const std::string &count) {
+  return "func.func @f(%s: tensor<2xf64>, %xs: tensor<" + count + "x2xf64>, %k: tensor<2xf64>) -> (tensor<2xf64>, tensor<" + count +
+         "x2xf64>) {\n  %last, %rows = nn.repeat " + count + " " + direction +
+         " carried(%a = %s) sliced(%x = %xs) captured(%f = %k) : (tensor<2xf64>, tensor<" + count +
+         "x2xf64>, tensor<2xf64>) -> (tensor<2xf64>, tensor<" + count + R"(x2xf64>) {
+    %m = nn.mul %a, %f : tensor<2xf64>
+    %next = nn.add %m, %x : tensor<2xf64>
+    nn.yield %next, %a : tensor<2xf64>, tensor<2xf64>
+  }
+  return %last, %rows : tensor<2xf64>, tensor<)" +
+         count + "x2xf64>\n}";
+}
+
+Tensor f64(std::vector<int64_t> shape, const std::vector<double> &values) {
+  Tensor made(RankedTensorType::get(shape, Float64Type::get(&context())));
+  for (size_t i = 0; i < values.size(); ++i) {
+    made.setFloat(static_cast<int64_t>(i), values[i]);
+  }
+  return made;
+}
+
+//===-- Random programs ---------------------------------------------------------------------------------------------------------------===//
+
+constexpr const char *kValue = "tensor<2x3xf64>", *kWeight = "tensor<3x3xf64>";
+
+std::string stackOf(int64_t count) {
+  return "tensor<" + std::to_string(count) + "x2x3xf64>";
+}
+
+// Writes a training step with repeats, nested to depth 2, whose ops are smooth. Three variables are trained: a weight that all bodies
+// capture, a value and a stack; another value and stack are inputs.
+class RandomProgram {
+public:
+  explicit RandomProgram(uint64_t seed) : generator(seed) {}
+
+  std::string write() {
+    count = 1 + below(4);
+    text = "nn.variable @w trainable : " + std::string(kWeight) + "\nnn.variable @v trainable : " + kValue +
+           "\nnn.variable @s trainable : " + stackOf(count) + "\nfunc.func @train_step(%x: " + kValue + ", %xs: " + stackOf(count) +
+           ") -> tensor<f64> attributes {nn.program = #nn.program<train_step>} {\n  %w = nn.read @w : " + kWeight +
+           "\n  %v = nn.read @v : " + kValue + "\n  %s = nn.read @s : " + stackOf(count) + "\n";
+    Scope scope{{"%x", "%v"}, {{"%xs", count}, {"%s", count}}, "%w"};
+    for (int64_t i = 0; i < 2 + below(2); ++i) {
+      repeat(scope, 1);
+    }
+    combine(scope, 2);
+    std::string sum = "%v";
+    for (const std::string &value : scope.values) {
+      const std::string next = name();
+      text += "  " + next + " = nn.add " + sum + ", " + value + " : " + kValue + "\n";
+      sum = next;
+    }
+    text += "  %bounded = nn.tanh " + sum + " : " + kValue + "\n  %loss = nn.reduce sum %bounded dims = [0, 1] : " + kValue +
+            " -> tensor<f64>\n  return %loss : tensor<f64>\n}\n";
+    return text;
+  }
+
+private:
+  // What a block may read: values, stacks of them with their sizes, and the weight.
+  struct Scope {
+    std::vector<std::string> values;
+    std::vector<std::pair<std::string, int64_t>> stacks;
+    std::string weight;
+  };
+
+  int64_t below(int64_t limit) { return static_cast<int64_t>(generator() % static_cast<uint64_t>(limit)); }
+  std::string name() { return "%" + std::string("t") + std::to_string(names++); }
+  const std::string &pick(const std::vector<std::string> &from) { return from[below(static_cast<int64_t>(from.size()))]; }
+
+  void add(Scope &scope, const std::string &made, const std::string &op) {
+    text += "  " + made + " = nn." + op + "\n";
+    scope.values.push_back(made);
+  }
+
+  // Adds ops on values.
+  void combine(Scope &scope, int64_t ops) {
+    const std::string value = kValue, row = "tensor<3xf64>";
+    for (int64_t i = 0; i < ops; ++i) {
+      const std::string a = pick(scope.values), b = pick(scope.values), made = name();
+      switch (below(6)) {
+      case 0:
+        add(scope, made, "mul " + a + ", " + b + " : " + value);
+        break;
+      case 1:
+        add(scope, made, "tanh " + a + " : " + value);
+        break;
+      case 2:
+        add(scope, made, "sub " + a + ", " + b + " : " + value);
+        break;
+      case 3: {
+        const std::string sum = name();
+        text += "  " + sum + " = nn.reduce sum " + a + " dims = [0] : " + value + " -> " + row + "\n";
+        add(scope, made, "broadcast " + sum + " dims = [1] : " + row + " -> " + value);
+        break;
+      }
+      default: {
+        const std::string product = name();
+        const std::string transposed = below(2) ? " transpose_b" : "";
+        text += "  " + product + " = nn.matmul " + a + ", " + scope.weight + transposed + " : " + value + ", " + kWeight + " -> " + value +
+                "\n";
+        add(scope, made, "sigmoid " + product + " : " + value);
+      }
+      }
+    }
+  }
+
+  void repeat(Scope &scope, int64_t depth) {
+    std::vector<std::pair<std::string, int64_t>> sliced;
+    for (const auto &stack : scope.stacks) {
+      if (stack.second == count && below(3) > 0) {
+        sliced.push_back(stack);
+      }
+    }
+    const int64_t times = sliced.empty() ? below(4) : count, carried = below(3), stacked = 1 + below(2);
+    Scope inside;
+    std::string groups, types, results;
+    auto enter = [&](const std::string &outside, const std::string &type, std::string &list) {
+      const std::string made = name();
+      list += (list.empty() ? "" : ", ") + made + " = " + outside;
+      types += (types.empty() ? "" : ", ") + type;
+      return made;
+    };
+    std::string list;
+    for (int64_t i = 0; i < carried; ++i) {
+      inside.values.push_back(enter(pick(scope.values), kValue, list));
+      results += (i ? ", " : "") + std::string(kValue);
+    }
+    groups += list.empty() ? "" : " carried(" + list + ")";
+    list.clear();
+    for (const auto &stack : sliced) {
+      inside.values.push_back(enter(stack.first, stackOf(count), list));
+    }
+    groups += list.empty() ? "" : " sliced(" + list + ")";
+    list.clear();
+    inside.values.push_back(enter(pick(scope.values), kValue, list));
+    inside.weight = enter(scope.weight, kWeight, list);
+    inside.stacks = {};
+    if (depth < 2) { // a whole stack may be captured, and sliced by a repeat inside
+      inside.stacks.push_back({enter(scope.stacks[below(static_cast<int64_t>(scope.stacks.size()))].first, stackOf(count), list), count});
+    }
+    groups += " captured(" + list + ")";
+    for (int64_t i = 0; i < stacked; ++i) {
+      results += (results.empty() ? "" : ", ") + stackOf(times);
+    }
+    const std::string made = name();
+    text += "  " + made + ":" + std::to_string(carried + stacked) + " = nn.repeat " + std::to_string(times) +
+            (below(2) ? " reversed" : "") + groups + " : (" + types + ") -> (" + results + ") {\n";
+    combine(inside, 1 + below(3));
+    if (depth < 2 && below(2)) {
+      repeat(inside, depth + 1);
+    }
+    combine(inside, 1 + below(3));
+    std::string yielded, yieldedTypes;
+    for (int64_t i = 0; i < carried + stacked; ++i) {
+      yielded += (i ? ", " : "") + (below(2) ? inside.values.back() : pick(inside.values));
+      yieldedTypes += (i ? ", " : "") + std::string(kValue);
+    }
+    text += "  nn.yield " + yielded + " : " + yieldedTypes + "\n  }\n";
+    for (int64_t i = 0; i < carried; ++i) {
+      if (below(3) > 0) { // else it is a result that nothing reads
+        scope.values.push_back(made + "#" + std::to_string(i));
+      }
+    }
+    for (int64_t i = carried; i < carried + stacked; ++i) {
+      const std::string stack = made + "#" + std::to_string(i);
+      if (times == count) {
+        scope.stacks.push_back({stack, count});
+      }
+      if (below(3) > 0) {
+        add(scope, name(), "reduce sum " + stack + " dims = [0] : " + stackOf(times) + " -> " + kValue);
+      }
+    }
+  }
+
+  std::mt19937_64 generator;
+  std::string text;
+  int64_t count = 0, names = 0;
+};
+
+// Has a training step return its gradients behind the loss.
+void returnGradients(ModuleOp module) {
+  auto step = module.lookupSymbol<func::FuncOp>("train_step");
+  SmallVector<Value> results(step.front().getTerminator()->getOperands());
+  step.walk([&](nn::GradientOp gradient) { results.push_back(gradient); });
+  step.front().getTerminator()->setOperands(results);
+  step.setType(FunctionType::get(module.getContext(), step.getArgumentTypes(), ValueRange(results).getTypes()));
+}
+
+void apply(ModuleOp module, llvm::function_ref<void(PassManager &)> add) {
+  PassManager passes(module.getContext());
+  add(passes);
+  REQUIRE(succeeded(passes.run(module)));
+}
+
+// Runs a step with these variables. Returns the loss and the gradients.
+std::vector<Tensor> runStep(ModuleOp module, const std::map<std::string, Tensor> &variables, const std::vector<Tensor> &inputs) {
+  reference::Interpreter interpreter(module);
+  for (const auto &[name, value] : variables) {
+    interpreter.setVariable(name, {value});
+  }
+  std::vector<reference::RankTensors> ranks;
+  for (const Tensor &input : inputs) {
+    ranks.push_back({input});
+  }
+  auto results = interpreter.run("train_step", ranks);
+  REQUIRE(succeeded(results));
+  std::vector<Tensor> tensors;
+  for (reference::RankTensors &result : *results) {
+    tensors.push_back(result.front());
+  }
+  return tensors;
+}
+
+int64_t countRepeats(ModuleOp module) {
+  int64_t repeats = 0;
+  module.walk([&](nn::RepeatOp) { ++repeats; });
+  return repeats;
+}
+
+} // namespace
+
+TEST_CASE("nn.repeat: the interpreter carries, slices and stacks", "[reference][repeat]") {
+  const std::vector<Tensor> inputs = {f64({2}, {1, 10}), f64({3, 2}, {1, 2, 3, 4, 5, 6}), f64({2}, {2, 0.5})};
+  auto results = run(*parse(running("", "3")), "f", inputs);
+  CHECK(maxDifference(results[0], f64({2}, {8 + 4 + 6 + 5, 1.25 + 0.5 + 2 + 6})) == 0);
+  CHECK(maxDifference(results[1], f64({3, 2}, {1, 10, 3, 7, 9, 7.5})) == 0);
+  results = run(*parse(running("reversed", "3")), "f", inputs);
+  CHECK(maxDifference(results[0], f64({2}, {8 + 20 + 6 + 1, 1.25 + 1.5 + 2 + 2})) == 0);
+  CHECK(maxDifference(results[1], f64({3, 2}, {17, 9.5, 7, 11, 1, 10})) == 0);
+  results = run(*parse(running("", "1")), "f", {inputs[0], f64({1, 2}, {1, 2}), inputs[2]});
+  CHECK(maxDifference(results[0], f64({2}, {3, 7})) == 0);
+  results = run(*parse(running("reversed", "0")), "f", {inputs[0], f64({0, 2}, {}), inputs[2]});
+  CHECK(maxDifference(results[0], inputs[0]) == 0);
+  CHECK(results[1].getNumElements() == 0);
+}
+
+// A NaN or an infinity of a row reaches the iterations behind it alone, before and after unrolling.
+TEST_CASE("nn.repeat: numbers that are not finite stay in their iterations", "[reference][repeat]") {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<Tensor> inputs = {f64({2}, {1, 10}), f64({3, 2}, {1, 2, infinity, std::nan(""), 5, 6}), f64({2}, {2, 0.5})};
+  OwningOpRef<ModuleOp> module = parse(running("", "3"));
+  auto before = run(*module, "f", inputs);
+  apply(*module, [](PassManager &passes) { passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); });
+  auto after = run(*module, "f", inputs);
+  CHECK(maxDifference(before[1], f64({3, 2}, {1, 10, 3, 7, infinity, std::nan("")})) == 0);
+  CHECK(maxDifference(before[0], after[0]) == 0);
+  CHECK(maxDifference(before[1], after[1]) == 0);
+}
+
+// The loss and its gradients are the same in all forms, and the gradients are what the loss changes by.
+TEST_CASE("nn.repeat: gradients and passes on random programs", "[reference][repeat]") {
+  const uint64_t base = testSeed();
+  int64_t nested = 0;
+  for (uint64_t seed = base * 1000; seed < base * 1000 + 60; ++seed) {
+    const std::string text = RandomProgram(seed).write();
+    INFO("seed " << seed << "\n" << text);
+    OwningOpRef<ModuleOp> forward = parse(text);
+    nested += countRepeats(*forward) > 3;
+    std::mt19937_64 generator(seed);
+    std::map<std::string, Tensor> variables;
+    for (auto variable : forward->getOps<nn::VariableOp>()) {
+      variables[variable.getSymName().str()] = reference::randomTensor(variable.getTensorType(), generator, 1);
+    }
+    std::vector<Tensor> inputs;
+    for (Type type : forward->lookupSymbol<func::FuncOp>("train_step").getArgumentTypes()) {
+      inputs.push_back(reference::randomTensor(cast<RankedTensorType>(type), generator, 1));
+    }
+    const Tensor loss = runStep(*forward, variables, inputs)[0];
+    OwningOpRef<ModuleOp> unrolled = forward->clone();
+    apply(*unrolled, [](PassManager &passes) { passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); });
+    CHECK(countRepeats(*unrolled) == 0);
+    CHECK(maxDifference(loss, runStep(*unrolled, variables, inputs)[0]) < 1e-12);
+
+    OwningOpRef<ModuleOp> step = forward->clone();
+    std::vector<std::string> names;
+    {
+      ScopedDiagnosticHandler untrained(&context(), [](Diagnostic &) { return success(); });
+      apply(*step, [](PassManager &passes) { passes.addPass(train::createAutodiffPass()); });
+    }
+    step->walk([&](nn::GradientOp gradient) { names.push_back(gradient.getVariable().str()); });
+    returnGradients(*step);
+    const std::vector<Tensor> gradients = runStep(*step, variables, inputs);
+    CHECK(maxDifference(loss, gradients[0]) < 1e-12);
+    for (auto create : {train::createSumBehindRepeatsPass, train::createUnrollRepeatsPass}) {
+      apply(*step, [&](PassManager &passes) { passes.addNestedPass<func::FuncOp>(create()); });
+      const std::vector<Tensor> again = runStep(*step, variables, inputs);
+      REQUIRE(again.size() == gradients.size());
+      for (size_t i = 0; i < again.size(); ++i) {
+        CHECK(maxDifference(gradients[i], again[i]) < 1e-10);
+      }
+    }
+    for (size_t i = 0; i < names.size(); ++i) {
+      constexpr double kStep = 1e-5;
+      const Tensor direction = reference::randomTensor(gradients[i + 1].getType(), generator, 1);
+      double losses[2], slope = 0;
+      for (int side : {0, 1}) {
+        auto moved = variables;
+        Tensor &variable = moved[names[i]];
+        for (int64_t at = 0; at < direction.getNumElements(); ++at) {
+          variable.setFloat(at, variable.getFloat(at) + (side == 0 ? -kStep : kStep) * direction.getFloat(at));
+        }
+        losses[side] = runStep(*forward, moved, inputs)[0].getFloat(0);
+      }
+      for (int64_t at = 0; at < direction.getNumElements(); ++at) {
+        slope += gradients[i + 1].getFloat(at) * direction.getFloat(at);
+      }
+      INFO("@" << names[i] << ": " << slope << ", difference " << (losses[1] - losses[0]) / (2 * kStep));
+      CHECK(std::abs((losses[1] - losses[0]) / (2 * kStep) - slope) < 1e-6 * std::max(1.0, std::abs(slope)));
+    }
+  }
+  CHECK(nested > 10);
+}

@@ -8,6 +8,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat/repeats.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringSet.h"
@@ -77,10 +78,10 @@ private:
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
       isActive = symbols.lookup<nn::VariableOp>(read.getVariable()).getTrainable();
     }
-    for (Value result : op->getResults()) {
-      if (isActive && hasFloats(result)) {
-        active.insert(result);
-      }
+    if (isActive && op->getNumOperands() == 0) {
+      active.insert(op->getResult(0));
+    } else if (isActive) {
+      nn::markDependents(op, active, hasFloats);
     }
     if (auto read = dyn_cast<nn::ReadOp>(op); read && isActive) {
       variables[read.getVariable()].reads.push_back(read);
@@ -127,6 +128,37 @@ private:
     }
   }
 
+  // Fails where an op, or one in its body, has no gradient though the results with one depend on a trainable variable through it.
+  LogicalResult checkGradient(Operation *op, ValueRange resultGradients) {
+    llvm::SmallBitVector given(op->getNumResults());
+    for (auto [i, gradient] : llvm::enumerate(resultGradients)) {
+      given[i] = static_cast<bool>(gradient);
+    }
+    SmallVector<std::pair<Operation *, llvm::SmallBitVector>> pending = {{op, given}};
+    while (!pending.empty()) {
+      auto [each, results] = pending.pop_back_val();
+      const bool isActive = llvm::any_of(each->getOperands(), [&](Value operand) { return active.contains(operand); });
+      if (isActive && !isa<GradientOpInterface>(each)) {
+        return each->emitOpError("has no gradient, but the loss depends on a trainable variable through it");
+      }
+      auto repeat = dyn_cast<nn::RepeatOp>(each);
+      if (!isActive || !repeat) {
+        continue;
+      }
+      const DenseSet<Value> needed = nn::findNeeded(repeat, results, hasFloats);
+      for (Operation &inner : repeat.getBody().front().without_terminator()) {
+        llvm::SmallBitVector ofInner(inner.getNumResults());
+        for (OpResult result : inner.getResults()) {
+          ofInner[result.getResultNumber()] = needed.contains(result);
+        }
+        if (ofInner.any()) {
+          pending.push_back({&inner, ofInner});
+        }
+      }
+    }
+    return success();
+  }
+
   // Passes the gradients of the op's results on to its operands.
   LogicalResult propagate(Operation *op) {
     SmallVector<Value> resultGradients;
@@ -136,12 +168,11 @@ private:
     if (isa<nn::ReadOp>(op) || llvm::none_of(resultGradients, [](Value gradient) { return static_cast<bool>(gradient); })) {
       return success();
     }
-    auto differentiable = dyn_cast<GradientOpInterface>(op);
-    if (!differentiable) {
-      return op->emitOpError("has no gradient, but the loss depends on a trainable variable through it");
+    if (failed(checkGradient(op, resultGradients))) {
+      return failure();
     }
     SmallVector<Value> operandGradients(op->getNumOperands());
-    differentiable.buildGradients(builder, resultGradients, operandGradients);
+    cast<GradientOpInterface>(op).buildGradients(builder, resultGradients, operandGradients);
     for (auto [operand, gradient] : llvm::zip_equal(op->getOperands(), operandGradients)) {
       if (gradient && active.contains(operand)) {
         accumulate(gradients[operand], gradient, op->getLoc());

@@ -152,7 +152,8 @@ def UnrollRepeatsPass : Pass<"ashlar-unroll-repeats", "::mlir::func::FuncOp"> {
   let summary = "Replaces each repeat by its iterations.";
   let description = [{
     Passes behind this one work on ops of the whole program and do not know bodies. A sliced tensor is halved until one row is left; rows of
-    constants are constants, and rows of a tensor that another repeat stacked are the rows that it was stacked of. Named tensors of a body
+    constants are constants, and rows of a tensor that another repeat stacked are the rows that it was stacked of. Rows are stacked in the
+    order of dims to which a reader would transpose them. Named tensors of a body
     get the number of the iteration: NAME/0, NAME/1, ... Inner repeats are replaced before those around them.
 
         %last, %rows = nn.repeat 2 carried(%h = %first) sliced(%x = %xs) : (tensor<4xf32>, tensor<2x4xf32>) -> (tensor<4xf32>, tensor<2x4xf32>) {
@@ -168,7 +169,7 @@ def UnrollRepeatsPass : Pass<"ashlar-unroll-repeats", "::mlir::func::FuncOp"> {
         %last = nn.mul %next, %x1 : tensor<4xf32>
         %rows = nn.concat (%next, %last reshaped) dim = 0 : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<2x4xf32>
 
-    Leaves no `nn.repeat`, and no op that nothing reads.
+    Leaves no `nn.repeat`.
   }];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
@@ -180,7 +181,7 @@ def SumBehindRepeatsPass : Pass<"ashlar-sum-behind-repeats", "::mlir::func::Func
     contraction goes over the iterations too: one large product is faster than many small ones, and no sum of the size of the weight is
     read and written in each iteration. A carried value is such a sum where its next value is itself plus a term and nothing else reads it.
     Terms are matrix products, sums along dims, `nn.scatter_add`s, and sums, differences and views of these; what the terms are made of is
-    stacked, or was sliced.
+    stacked, or was sliced. Iterations stand behind the dim that each product contracts, which is one of samples where these are sharded.
 
         %dw = nn.repeat 5 carried(%sum = %zero) sliced(%x = %xs, %dy = %dys)
             : (tensor<4x6xf32>, tensor<5x2x4xf32>, tensor<5x2x6xf32>) -> (tensor<4x6xf32>) {
@@ -189,11 +190,13 @@ def SumBehindRepeatsPass : Pass<"ashlar-sum-behind-repeats", "::mlir::func::Func
           nn.yield %next : tensor<4x6xf32>
         }
     ==>
-        %a = nn.reshape %xs : tensor<5x2x4xf32> -> tensor<10x4xf32>
-        %b = nn.reshape %dys : tensor<5x2x6xf32> -> tensor<10x6xf32>
+        %s = nn.transpose %xs [1, 0, 2] : tensor<5x2x4xf32> -> tensor<2x5x4xf32>
+        %t = nn.transpose %dys [1, 0, 2] : tensor<5x2x6xf32> -> tensor<2x5x6xf32>
+        %a = nn.reshape %s : tensor<2x5x4xf32> -> tensor<10x4xf32>
+        %b = nn.reshape %t : tensor<2x5x6xf32> -> tensor<10x6xf32>
         %dw = nn.matmul %a, %b transpose_a : tensor<10x4xf32>, tensor<10x6xf32> -> tensor<4x6xf32>
 
-    Runs behind ashlar-autodiff. Results and carried values of repeats that nothing reads are taken away.
+    Runs behind ashlar-autodiff; a product for the gradient of an f32 parameter is in f32, as there. Results and carried values of repeats that nothing reads are taken away.
   }];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }

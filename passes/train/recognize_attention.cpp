@@ -10,6 +10,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/names.h"
 #include "dialects/support/rule_set.h"
@@ -37,9 +38,10 @@ DenseSet<Value> findTrained(func::FuncOp function) {
   for (Operation &op : function.front()) {
     auto read = dyn_cast<nn::ReadOp>(op);
     auto variable = read ? symbols.lookup<nn::VariableOp>(read.getVariable()) : nn::VariableOp();
-    if ((variable && variable.getTrainable()) || llvm::any_of(op.getOperands(), [&](Value operand) { return trained.contains(operand); })) {
-      trained.insert(op.result_begin(), op.result_end());
+    if (variable && variable.getTrainable()) {
+      trained.insert(read);
     }
+    nn::markDependents(&op, trained, [](Value) { return true; });
   }
   return trained;
 }

@@ -3,6 +3,7 @@
 // -ashlar-sum-behind-repeats; see passes.td.
 
 #include "passes/train/passes.h"
+#include "passes/train/widen_gradients.h"
 
 #include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/tensor_values.h"
@@ -147,15 +148,14 @@ private:
     return nn::MatMulOp::create(b, product.getType(), lhs, rhs, product.getTransposeAAttr(), product.getTransposeBAttr());
   }
 
-  // Returns the stack of a matrix as a matrix, with the iterations in the dim that is contracted.
-  //   dim 0: (n, k, m) ==> (n k, m); dim 1: (n, m, k) ==> (m, n k)
+  // Returns the stack of a matrix as a matrix, with the iterations in the dim that is contracted: behind its own elements, which may be
+  // samples, so that a shard of these is a shard of the dim.
+  //   dim 0: (n, k, m) ==> (k n, m); dim 1: (n, m, k) ==> (m, k n)
   Value joinContraction(Value matrix, int64_t dim) {
     Value stack = stackOf(matrix);
     SmallVector<int64_t> shape(shapeOf(matrix));
     shape[dim] *= count;
-    if (dim == 1) {
-      stack = nn::TransposeOp::create(b, stack, ArrayRef<int64_t>{1, 0, 2});
-    }
+    stack = nn::TransposeOp::create(b, stack, dim == 0 ? ArrayRef<int64_t>{1, 0, 2} : ArrayRef<int64_t>{1, 2, 0});
     return nn::ReshapeOp::create(b, typeOf(stack).clone(shape), stack);
   }
 
@@ -201,6 +201,7 @@ struct SumBehindRepeatsPass : public impl::SumBehindRepeatsPassBase<SumBehindRep
     for (nn::RepeatOp op : repeats) {
       SumsBehind(op).run();
     }
+    widenGradients(getOperation());           // of products that stood in bodies when ashlar-autodiff did so
     nn::pruneRepeats(getOperation().front()); // products that nothing reads any more
   }
 };

@@ -20,6 +20,7 @@ BOUNDED = {
     ("passes/lower/kernels/scalar_emitter.cpp", "compute"): "kMaxViewCode: element-wise ops are walked by a list",
     ("passes/lower/kernels/scalar_emitter.cpp", "note"): "as compute",
     ("passes/partition/exchange_windows.cpp", "emitRun"): "each broadcast adds dims, of which a tensor has few",
+    ("dialects/nn/repeat/repeats.cpp", "markDependents"): "one level for each repeat around an op",
     ("compiler/reference/interpreter.cpp", "execute"): "one level for each op with a body around an op",
     ("compiler/reference/interpreter.cpp", "executeRepeat"): "as execute",
     ("compiler/reference/interpreter.cpp", "runBlock"): "as execute",

@@ -67,29 +67,15 @@ private:
     return inside;
   }
 
-  // Finds the carried values whose gradient is not zero in some iteration. Linear in the ops of the body, for each value that is found.
+  // Finds the carried values whose gradient is not zero in some iteration.
   llvm::SmallBitVector findCarried(ValueRange resultGradients) {
-    llvm::SmallBitVector found(op.getCarried().size());
-    for (unsigned i = 0; i < found.size(); ++i) {
-      found[i] = static_cast<bool>(resultGradients[i]);
+    llvm::SmallBitVector given(op.getNumResults()), found(op.getCarried().size());
+    for (auto [i, gradient] : llvm::enumerate(resultGradients)) {
+      given[i] = static_cast<bool>(gradient);
     }
-    for (bool changed = true; changed;) {
-      DenseSet<Value> reached;
-      for (auto [i, yielded] : llvm::enumerate(forward.getYielded())) {
-        if (hasFloats(yielded) && (i < found.size() ? found.test(i) : static_cast<bool>(resultGradients[i]))) {
-          reached.insert(yielded);
-        }
-      }
-      for (Operation &each : llvm::reverse(body)) {
-        if (isa<GradientOpInterface>(each) && llvm::any_of(each.getResults(), [&](Value result) { return reached.contains(result); })) {
-          llvm::for_each(llvm::make_filter_range(each.getOperands(), hasFloats), [&](Value operand) { reached.insert(operand); });
-        }
-      }
-      changed = false;
-      for (auto [i, argument] : llvm::enumerate(forward.getCarriedArguments())) {
-        changed |= !found.test(i) && reached.contains(argument);
-        found[i] = found.test(i) || reached.contains(argument);
-      }
+    const DenseSet<Value> needed = findNeeded(forward, given, hasFloats);
+    for (auto [i, argument] : llvm::enumerate(forward.getCarriedArguments())) {
+      found[i] = needed.contains(argument) || given.test(i);
     }
     return found;
   }

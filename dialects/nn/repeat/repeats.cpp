@@ -239,6 +239,57 @@ RepeatOp rebuildRepeat(RepeatOp op, const llvm::SmallBitVector &dropped, ArrayRe
   return made;
 }
 
+void markDependents(Operation *op, DenseSet<Value> &marked, function_ref<bool(Value)> mayDepend) {
+  auto add = [&](Value value) { return mayDepend(value) && marked.insert(value).second; };
+  auto repeat = dyn_cast<RepeatOp>(op);
+  if (!repeat) {
+    if (llvm::any_of(op->getOperands(), [&](Value operand) { return marked.contains(operand); })) {
+      llvm::for_each(op->getResults(), add);
+    }
+    return;
+  }
+  for (auto [operand, argument] : llvm::zip_equal(repeat->getOperands(), repeat.getBody().getArguments())) {
+    if (marked.contains(operand)) {
+      add(argument);
+    }
+  }
+  for (bool changed = true; changed;) {
+    for (Operation &each : repeat.getBody().front().without_terminator()) {
+      markDependents(&each, marked, mayDepend);
+    }
+    changed = false;
+    for (auto [argument, next] : llvm::zip(repeat.getCarriedArguments(), repeat.getYielded())) {
+      changed |= marked.contains(next) && add(argument);
+    }
+  }
+  for (auto [i, yielded, result] : llvm::enumerate(repeat.getYielded(), repeat.getResults())) {
+    // The result of a carried value may be the first one.
+    if (marked.contains(yielded) || (i < repeat.getCarried().size() && marked.contains(repeat.getCarried()[i]))) {
+      add(result);
+    }
+  }
+}
+
+DenseSet<Value> findNeeded(RepeatOp op, const llvm::SmallBitVector &results, function_ref<bool(Value)> mayDepend) {
+  DenseSet<Value> needed;
+  auto add = [&](Value value) { return mayDepend(value) && needed.insert(value).second; };
+  for (unsigned i : results.set_bits()) {
+    add(op.getYielded()[i]);
+  }
+  for (bool changed = true; changed;) {
+    for (Operation &each : llvm::reverse(op.getBody().front().without_terminator())) {
+      if (llvm::any_of(each.getResults(), [&](Value result) { return needed.contains(result); })) {
+        llvm::for_each(each.getOperands(), add);
+      }
+    }
+    changed = false;
+    for (auto [argument, next] : llvm::zip(op.getCarriedArguments(), op.getYielded())) {
+      changed |= needed.contains(argument) && add(next);
+    }
+  }
+  return needed;
+}
+
 void pruneRepeats(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
     if (isOpTriviallyDead(&op)) {

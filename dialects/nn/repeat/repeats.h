@@ -7,6 +7,9 @@
 
 #include "dialects/nn/repeat.h"
 
+#include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SmallBitVector.h"
+
 namespace ashlar::nn {
 
 // Returns the type of one row of a tensor, and of `count` rows.
@@ -28,6 +31,14 @@ RepeatOp rebuildRepeat(RepeatOp op, const llvm::SmallBitVector &dropped, llvm::A
 // Takes away the results of repeats in a block, and in their bodies, that nothing reads, and what computes them alone. A carried value goes
 // where neither its result nor another value of the body needs it. Ops that this leaves dead go, too.
 void pruneRepeats(mlir::Block &block);
+
+// Adds to `marked` the results of an op that depend on a value in it, and of a repeat the values of its body that do. Only values that
+// `mayDepend` holds for are added. Linear in the ops of a body, for each carried value that is found.
+void markDependents(mlir::Operation *op, llvm::DenseSet<mlir::Value> &marked, llvm::function_ref<bool(mlir::Value)> mayDepend);
+
+// Returns the values of a body on which the results in `results` depend, as far as `mayDepend` holds for them. Linear as
+// markDependents.
+llvm::DenseSet<mlir::Value> findNeeded(RepeatOp op, const llvm::SmallBitVector &results, llvm::function_ref<bool(mlir::Value)> mayDepend);
 
 } // namespace ashlar::nn
 

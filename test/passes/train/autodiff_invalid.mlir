@@ -45,6 +45,27 @@ module @no_gradient_of_bits {
 
 // -----
 
+module @no_gradient_of_bits_in_a_body {
+  nn.variable @w trainable : tensor<f16>
+  func.func @train_step() -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
+    %w = nn.read @w : tensor<f16>
+    %zero = nn.constant dense<0.0> : tensor<bf16>
+    %0 = nn.repeat 2 carried(%s = %zero) captured(%v = %w) : (tensor<bf16>, tensor<f16>) -> tensor<bf16> {
+      %1 = nn.repeat 2 carried(%t = %s) captured(%u = %v) : (tensor<bf16>, tensor<f16>) -> tensor<bf16> {
+        // expected-error @+1 {{has no gradient, but the loss depends on a trainable variable through it}}
+        %2 = nn.bitcast %u : tensor<f16> -> tensor<bf16>
+        %3 = nn.add %t, %2 : tensor<bf16>
+        nn.yield %3 : tensor<bf16>
+      }
+      nn.yield %1 : tensor<bf16>
+    }
+    %1 = nn.cast %0 : tensor<bf16> -> tensor<f32>
+    return %1 : tensor<f32>
+  }
+}
+
+// -----
+
 module @untrained {
   // expected-warning @+1 {{trainable variable @unused is not trained: the loss does not depend on it}}
   nn.variable @unused trainable : tensor<f32>

@@ -306,3 +306,41 @@ func.func @forward(%q: tensor<2x8x8xf64>) -> tensor<2x8x8xf64> attributes {nn.pr
   return %y : tensor<2x8x8xf64>
 }
 }
+
+// -----
+
+// In the body of a repeat, with a mask that is data. Where the mask is carried and gets a trained value in later iterations, it needs a
+// gradient: the products stay, but not where nothing is trained.
+
+// CHECK-LABEL: @in_a_body
+// CHECK: nn.repeat 3
+// CHECK: nn.attention %
+// CHECK: nn.repeat 2
+// CHECK-NOT: nn.attention
+// CHECK: nn.softmax
+// RUNS-LABEL: @in_a_body
+// RUNS-COUNT-2: nn.attention %
+
+module @in_a_body {
+nn.variable @bias trainable : tensor<4x4xf32>
+func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>, %m: tensor<4x4xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) attributes {nn.program = #nn.program<run>} {
+  %bias = nn.read @bias : tensor<4x4xf32>
+  %0 = nn.repeat 3 carried(%a = %q) captured(%b = %k, %c = %v, %mask = %m)
+      : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<4x8xf32> {
+    %s = nn.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+    %t = nn.add %s, %mask : tensor<4x4xf32>
+    %w = nn.softmax %t : tensor<4x4xf32>
+    %y = nn.matmul %w, %c : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+    nn.yield %y : tensor<4x8xf32>
+  }
+  %1, %2 = nn.repeat 2 carried(%a = %q, %mask = %m) captured(%b = %k, %c = %v, %next = %bias)
+      : (tensor<4x8xf32>, tensor<4x4xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x4xf32>) -> (tensor<4x8xf32>, tensor<4x4xf32>) {
+    %s = nn.matmul %a, %b transpose_b : tensor<4x8xf32>, tensor<4x8xf32> -> tensor<4x4xf32>
+    %t = nn.add %s, %mask : tensor<4x4xf32>
+    %w = nn.softmax %t : tensor<4x4xf32>
+    %y = nn.matmul %w, %c : tensor<4x4xf32>, tensor<4x8xf32> -> tensor<4x8xf32>
+    nn.yield %y, %next : tensor<4x8xf32>, tensor<4x4xf32>
+  }
+  return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
+}
+}

@@ -8,8 +8,10 @@
 // CHECK-LABEL: @product
 // CHECK-SAME: (%[[XS:.*]]: tensor<5x2x4xf32>, %[[DYS:.*]]: tensor<5x2x6xf32>)
 // CHECK-NOT: nn.repeat
-// CHECK: %[[A:.*]] = nn.reshape %[[XS]] : tensor<5x2x4xf32> -> tensor<10x4xf32>
-// CHECK: %[[B:.*]] = nn.reshape %[[DYS]] : tensor<5x2x6xf32> -> tensor<10x6xf32>
+// CHECK: %[[S:.*]] = nn.transpose %[[XS]] [1, 0, 2] : tensor<5x2x4xf32> -> tensor<2x5x4xf32>
+// CHECK: %[[A:.*]] = nn.reshape %[[S]] : tensor<2x5x4xf32> -> tensor<10x4xf32>
+// CHECK: %[[T:.*]] = nn.transpose %[[DYS]] [1, 0, 2] : tensor<5x2x6xf32> -> tensor<2x5x6xf32>
+// CHECK: %[[B:.*]] = nn.reshape %[[T]] : tensor<2x5x6xf32> -> tensor<10x6xf32>
 // CHECK: %[[DW:.*]] = nn.matmul %[[A]], %[[B]] transpose_a : tensor<10x4xf32>, tensor<10x6xf32> -> tensor<4x6xf32>
 // CHECK: return %[[DW]]
 func.func @product(%xs: tensor<5x2x4xf32>, %dys: tensor<5x2x6xf32>) -> tensor<4x6xf32> {
@@ -32,10 +34,11 @@ func.func @product(%xs: tensor<5x2x4xf32>, %dys: tensor<5x2x6xf32>) -> tensor<4x
 // CHECK: %[[YS:.*]] = nn.repeat 5 sliced(%[[X:.*]] = %[[XS]]) : (tensor<5x4x2xf32>) -> tensor<5x4x2xf32> {
 // CHECK-NEXT: %[[Y:.*]] = nn.tanh %[[X]]
 // CHECK-NEXT: nn.yield %[[Y]]
-// CHECK: %[[T:.*]] = nn.transpose %[[YS]] [1, 0, 2] : tensor<5x4x2xf32> -> tensor<4x5x2xf32>
-// CHECK: %[[A:.*]] = nn.reshape %[[T]] : tensor<4x5x2xf32> -> tensor<4x10xf32>
+// CHECK: %[[T:.*]] = nn.transpose %[[YS]] [1, 2, 0] : tensor<5x4x2xf32> -> tensor<4x2x5xf32>
+// CHECK: %[[A:.*]] = nn.reshape %[[T]] : tensor<4x2x5xf32> -> tensor<4x10xf32>
 // CHECK: %[[WS:.*]] = nn.broadcast %[[W]] dims = [1, 2] : tensor<2x6xf32> -> tensor<5x2x6xf32>
-// CHECK: %[[B:.*]] = nn.reshape %[[WS]] : tensor<5x2x6xf32> -> tensor<10x6xf32>
+// CHECK: %[[U:.*]] = nn.transpose %[[WS]] [1, 0, 2]
+// CHECK: %[[B:.*]] = nn.reshape %[[U]] : tensor<2x5x6xf32> -> tensor<10x6xf32>
 // CHECK: %[[P:.*]] = nn.matmul %[[A]], %[[B]] :
 // CHECK: %[[SUM:.*]] = nn.add %[[FIRST]], %[[P]]
 // CHECK: return %[[SUM]], %[[YS]]
@@ -129,4 +132,41 @@ func.func @stays(%x: tensor<2x4xf32>, %r: tensor<4xf32>) -> (tensor<4xf32>, tens
     nn.yield %read, %large, %seen : tensor<4xf32>, tensor<2x4xf32>, tensor<4xf32>
   }
   return %a, %b, %c : tensor<4xf32>, tensor<2x4xf32>, tensor<5x4xf32>
+}
+
+// -----
+
+// Nothing is computed for results that nothing reads: the sum that is carried goes, with what it is a sum of.
+// CHECK-LABEL: @unread
+// CHECK: nn.repeat 2 carried(%{{.*}} = %{{[a-z0-9]*}}) : (tensor<4xf32>) -> tensor<4xf32> {
+// CHECK-NEXT: nn.tanh
+// CHECK-NEXT: nn.yield
+func.func @unread(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %0, %1, %2 = nn.repeat 2 carried(%a = %x, %s = %x) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<2x4xf32>) {
+    %3 = nn.tanh %a : tensor<4xf32>
+    %4 = nn.exp %a : tensor<4xf32>
+    %5 = nn.add %s, %4 : tensor<4xf32>
+    nn.yield %3, %5, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}
+
+// -----
+
+// A gradient of f32 that is a sum of products of bf16 is not rounded to bf16.
+// CHECK-LABEL: @narrow
+// CHECK: %[[DW:.*]] = nn.matmul %{{.*}}, %{{.*}} transpose_a : tensor<10x4xbf16>, tensor<10x6xbf16> -> tensor<4x6xf32>
+// CHECK-NEXT: nn.gradient %[[DW]] of @w
+nn.variable @w trainable : tensor<4x6xf32>
+func.func @narrow(%xs: tensor<5x2x4xbf16>, %dys: tensor<5x2x6xbf16>) -> tensor<4x6xf32> {
+  %zero = nn.constant dense<-0.0> : tensor<4x6xbf16>
+  %dw = nn.repeat 5 carried(%sum = %zero) sliced(%x = %xs, %dy = %dys)
+      : (tensor<4x6xbf16>, tensor<5x2x4xbf16>, tensor<5x2x6xbf16>) -> tensor<4x6xbf16> {
+    %p = nn.matmul %x, %dy transpose_a : tensor<2x4xbf16>, tensor<2x6xbf16> -> tensor<4x6xbf16>
+    %next = nn.add %sum, %p : tensor<4x6xbf16>
+    nn.yield %next : tensor<4x6xbf16>
+  }
+  %wide = nn.cast %dw : tensor<4x6xbf16> -> tensor<4x6xf32>
+  %g = nn.gradient %wide of @w : tensor<4x6xf32>
+  return %g : tensor<4x6xf32>
 }

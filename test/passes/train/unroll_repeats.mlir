@@ -65,7 +65,6 @@ func.func @reversed(%xs: tensor<2x4xf32>) -> tensor<2x4xf32> {
 // CHECK-NOT: nn.slice
 // CHECK: %[[A:.*]] = nn.tanh %[[X]]
 // CHECK: %[[B:.*]] = nn.tanh %[[A]]
-// CHECK-NOT: nn.concat
 // CHECK: %[[ONE:.*]] = nn.constant dense<1.000000e+00> : tensor<4xf32>
 // CHECK: %[[TWO:.*]] = nn.constant dense<2.000000e+00> : tensor<4xf32>
 // CHECK-NEXT: %[[P:.*]] = nn.mul %[[A]], %[[ONE]]
@@ -123,18 +122,22 @@ func.func @none(%x: tensor<4xf32>, %xs: tensor<0x4xf32>) -> (tensor<4xf32>, tens
 
 // -----
 
-// Nothing is computed for results that nothing reads: the sum that is carried goes, with what it is a sum of.
-// CHECK-LABEL: @unread
-// CHECK-COUNT-2: nn.tanh
-// CHECK-NOT: nn.exp
-// CHECK-NOT: nn.add
-// CHECK: return
-func.func @unread(%x: tensor<4xf32>) -> tensor<4xf32> {
-  %0, %1, %2 = nn.repeat 2 carried(%a = %x, %s = %x) : (tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<2x4xf32>) {
-    %3 = nn.tanh %a : tensor<4xf32>
-    %4 = nn.exp %a : tensor<4xf32>
-    %5 = nn.add %s, %4 : tensor<4xf32>
-    nn.yield %3, %5, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+// A reader that would move dim 0 gets the rows where it moves them, with the names of its tensor; another transpose stays.
+// CHECK-LABEL: @moved
+// CHECK: %[[A:.*]] = nn.tanh
+// CHECK: %[[B:.*]] = nn.tanh
+// CHECK: %[[P:.*]] = nn.reshape %[[A]] : tensor<4x5xf32> -> tensor<4x1x5xf32>
+// CHECK: %[[Q:.*]] = nn.reshape %[[B]] : tensor<4x5xf32> -> tensor<4x1x5xf32>
+// CHECK: %[[Y:.*]] = nn.concat %[[P]], %[[Q]] dim = 1 {nn.outputs = ["y"]} : (tensor<4x1x5xf32>, tensor<4x1x5xf32>) -> tensor<4x2x5xf32>
+// CHECK: %[[STACK:.*]] = nn.concat %{{.*}} dim = 0
+// CHECK: %[[Z:.*]] = nn.transpose %[[STACK]] [2, 1, 0]
+// CHECK: return %[[Y]], %[[Z]]
+func.func @moved(%x: tensor<4x5xf32>) -> (tensor<4x2x5xf32>, tensor<5x4x2xf32>) {
+  %last, %rows = nn.repeat 2 carried(%h = %x) : (tensor<4x5xf32>) -> (tensor<4x5xf32>, tensor<2x4x5xf32>) {
+    %next = nn.tanh %h : tensor<4x5xf32>
+    nn.yield %next, %next : tensor<4x5xf32>, tensor<4x5xf32>
   }
-  return %0 : tensor<4xf32>
+  %y = nn.transpose %rows [1, 0, 2] {nn.outputs = ["y"]} : tensor<2x4x5xf32> -> tensor<4x2x5xf32>
+  %z = nn.transpose %rows [2, 1, 0] : tensor<2x4x5xf32> -> tensor<5x4x2xf32>
+  return %y, %z : tensor<4x2x5xf32>, tensor<5x4x2xf32>
 }

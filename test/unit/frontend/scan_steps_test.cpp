@@ -4,7 +4,9 @@
 
 #include "test/unit/frontend/onnx_model.h"
 
+#include "compiler/reference/equivalence.h"
 #include "dialects/nn/repeat.h"
+#include "passes/train/unroll_repeats.h"
 
 #include <catch2/catch.hpp>
 
@@ -118,17 +120,58 @@ TEST_CASE("onnx Scan draws other numbers in each step", "[frontend]") {
     const std::string body =
         "attribute { name: \"body\" type: GRAPH g { name: \"b\" input { name: \"state\" } input { name: \"x\" } " + draw +
         R"(node { op_type: "Add" input: "state" input: "r" output: "next" } output { name: "next" } output { name: "r" } } } )";
-    auto module = import(model(11, {2}, {3, 2}, "", body));
-    ashlar::nn::RepeatOp repeat;
-    module->walk([&](ashlar::nn::RepeatOp op) { repeat = op; });
-    REQUIRE(repeat.getSliced().size() == 2); // the rows of x, and the streams
-    auto streams = repeat.getSliced()[1].getDefiningOp<ashlar::nn::ConstantOp>();
-    auto values = llvm::cast<mlir::DenseElementsAttr>(streams.getValue()).getValues<llvm::APInt>();
-    const std::string name = seed.empty() ? "scan/draw" : "seed 1077936128";
-    CHECK(values[0] == ashlar::nn::streamOf(name));
-    CHECK(values[1] == ashlar::nn::streamOf(name + " step 1"));
-    CHECK(values[2] == ashlar::nn::streamOf(name + " step 2"));
+    for (bool reversed : {false, true}) { // then the first step has the last row
+      const std::string directions = reversed ? ints("scan_input_directions", {1}) + ints("scan_output_directions", {1}) : "";
+      auto module = import(model(11, {2}, {3, 2}, directions, body));
+      ashlar::nn::RepeatOp repeat;
+      module->walk([&](ashlar::nn::RepeatOp op) { repeat = op; });
+      REQUIRE(repeat.getReversed() == reversed);
+      REQUIRE(repeat.getSliced().size() == 2); // the rows of x, and the streams
+      auto streams = repeat.getSliced()[1].getDefiningOp<ashlar::nn::ConstantOp>();
+      auto values = llvm::cast<mlir::DenseElementsAttr>(streams.getValue()).getValues<llvm::APInt>();
+      const std::string name = seed.empty() ? "scan/draw" : "seed 1077936128";
+      CHECK(values[reversed ? 2 : 0] == ashlar::nn::streamOf(name));
+      CHECK(values[1] == ashlar::nn::streamOf(name + " step 1"));
+      CHECK(values[reversed ? 0 : 2] == ashlar::nn::streamOf(name + " step 2"));
+    }
   }
+}
+
+// Each step drops other elements, of the step that nn.random counts; the draws are those of steps that stand one after the other. Outside
+// of training nothing is dropped.
+TEST_CASE("onnx Scan drops out in its body", "[frontend]") {
+  const std::string body = R"(attribute { name: "body" type: GRAPH g { name: "b" input { name: "state" } input { name: "x" }
+    node { op_type: "Dropout" name: "drop" input: "x" output: "row" } node { op_type: "Add" input: "state" input: "row" output: "next" }
+    output { name: "next" } output { name: "row" } } } )";
+  ashlar::frontend::ImportOptions options;
+  options.training = true;
+  auto module = import(model(11, {16}, {3, 16}, "", body), options);
+  auto rowsOf = [&] {
+    ashlar::reference::Interpreter interpreter(*module);
+    interpreter.setSeed(7);
+    auto results =
+        interpreter.run("forward", {{f32({3, 16}, std::vector<double>(48, 1))}, {f32({16}, std::vector<double>(16, 0))}, {f32({}, {1})}});
+    REQUIRE(mlir::succeeded(results));
+    return (*results)[0].front();
+  };
+  const ashlar::reference::Tensor rows = rowsOf();
+  bool differ = false;
+  for (int64_t i = 0; i < 16; ++i) {
+    differ |= rows.getFloat(i) != rows.getFloat(16 + i) || rows.getFloat(i) != rows.getFloat(32 + i);
+  }
+  CHECK(differ);
+  module->walk([](mlir::func::FuncOp function) { ashlar::train::unrollRepeats(function); });
+  CHECK(ashlar::reference::maxDifference(rows, rowsOf()) == 0);
+  int64_t streams = 0;
+  module->walk([&](ashlar::nn::RandomOp random) {
+    auto stream = random.getStream().getDefiningOp<ashlar::nn::ConstantOp>();
+    const std::string name = "scan/drop" + (streams == 0 ? "" : " step " + std::to_string(streams));
+    REQUIRE(stream);
+    CHECK(stream.getValue() == ashlar::nn::streamConstant(&context(), name));
+    ++streams;
+  });
+  CHECK(streams == 3);
+  CHECK(holds(evaluate(model(11, {2}, {1, 2}, "", body), {f32({1, 2}, {1, 2}), f32({2}, {0, 0}), f32({}, {1})})[0], {1, 2}, {1, 2}));
 }
 
 // The running statistics of a body's op are no parameters; to train them in each step makes no sense.
@@ -177,6 +220,27 @@ TEST_CASE("onnx Scan checks its body", "[frontend]") {
   CHECK_THAT(importError(model(11, {2}, {3, 2}, "", body)), contains("1 op is not supported: Nope (node \"scan/decay\""));
   CHECK_THAT(importError(model(11, {2}, {1 << 20, 2}, "")),
              contains("has 1048576 steps of at least 4 ops, but all steps of a model have at most 1048576")); // not for ever
+}
+
+// A size that only a run finds is one of the rows, too; steps may not be as many.
+TEST_CASE("onnx Scan hands on sizes that only a run finds", "[frontend]") {
+  auto scan = [](const std::string &state, const std::string &rows) {
+    OnnxModel made = OnnxModel(14).input("x", {4}).input("xs", {3}).input("s", {}).input("factor", {});
+    made.initializer("zero", TensorProto::INT64, {1}, {0}).node("NonZero", {"x"}, {"places"}).node("Squeeze", {"places", "zero"}, {"flat"});
+    made.node("Cast", {"flat"}, {"found"}, {{"to", int64_t{TensorProto::FLOAT}}}).node("Scan", {state, rows}, {"last", "rows"}, {}, "scan");
+    onnx::GraphProto &graph = *made.proto.mutable_graph();
+    *graph.mutable_node(graph.node_size() - 1)->mutable_attribute() = model(14, {4}, {3}, "").proto.graph().node(0).attribute();
+    return made.output("rows").output("last");
+  };
+  OnnxModel counted = scan("found", "xs");
+  CHECK_THAT(print(*import(counted)), contains("tensor<3x4xf32> {nn.counts = [\"\", \"rows.count\"], nn.name = \"rows\"}") &&
+                                          contains("tensor<4xf32> {nn.counts = [\"rows.count\"], nn.name = \"last\"}"));
+  auto results = evaluate(counted, {f32({4}, {0, 5, 0, 7}), f32({3}, {1, 2, 3}), f32({}, {0}), f32({}, {1})});
+  CHECK(results[1].getFloat(0) == 1 + 6);
+  CHECK(results[1].getFloat(1) == 3 + 6);
+  CHECK_THAT(importError(scan("s", "found")),
+             contains("(Scan, opset 14): input 1 \"found\" has at most 4 elements along a dim, how many only a "
+                      "run finds, and the op would mix them with the padding"));
 }
 
 TEST_CASE("onnx Scan refuses sequences", "[frontend]") {

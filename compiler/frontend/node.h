@@ -171,7 +171,6 @@ public:
   bool isSequence(llvm::StringRef name) const { return values.getSequence(name) != nullptr; }
   bool isConstant(llvm::StringRef name) const { return static_cast<bool>(values.getConstant(name)); }
   mlir::DenseElementsAttr constantOf(llvm::StringRef name) const { return values.getConstant(name); }
-  bool isInitializer(llvm::StringRef name) const { return !values.getParameter(name).empty(); }
   mlir::Value valueOf(llvm::StringRef name) const { return values.getValue(name); }
   void define(llvm::StringRef name, mlir::Value value) const { values.define(name, value); }
 

@@ -10,6 +10,9 @@
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/TargetSelect.h"
 #include "llvm/TargetParser/Host.h"
@@ -65,6 +68,30 @@ void setFunctionAttributes(llvm::Module &module, const HostTarget &host) {
   }
 }
 
+// Writes 2^k x out where the processor has no instruction for it (AVX-512 has): as two products, since for k = 128 the power is too large
+// for an f32, and from -127 down subnormal; only the last product rounds. Holds for k from -150 to 129.
+void expandPowers(llvm::Module &module) {
+  constexpr unsigned kMantissaBits = 23, kExponentBias = 127;
+  llvm::SmallVector<llvm::IntrinsicInst *> calls;
+  for (llvm::Function &function : module) {
+    for (llvm::Instruction &instruction : llvm::instructions(function)) {
+      if (auto *call = llvm::dyn_cast<llvm::IntrinsicInst>(&instruction); call && call->getIntrinsicID() == llvm::Intrinsic::ldexp) {
+        calls.push_back(call);
+      }
+    }
+  }
+  for (llvm::IntrinsicInst *call : calls) {
+    llvm::IRBuilder<> b(call);
+    auto powerOfTwo = [&](llvm::Value *k) {
+      return b.CreateBitCast(b.CreateShl(b.CreateAdd(k, b.getInt32(kExponentBias)), kMantissaBits), call->getType());
+    };
+    llvm::Value *k = call->getArgOperand(1), *half = b.CreateAShr(k, 1);
+    llvm::Value *once = b.CreateFMul(call->getArgOperand(0), powerOfTwo(half));
+    call->replaceAllUsesWith(b.CreateFMul(once, powerOfTwo(b.CreateSub(k, half))));
+    call->eraseFromParent();
+  }
+}
+
 } // namespace
 
 llvm::Error setHostTarget(llvm::Module &module) {
@@ -83,6 +110,9 @@ llvm::Error emitObject(llvm::Module &module, llvm::StringRef path, HostCpu cpu) 
     return host.takeError();
   }
   setFunctionAttributes(module, *host);
+  if (!host->hasAvx512) {
+    expandPowers(module);
+  }
   optimise(module, *host->machine, /*fetchesRows=*/true);
   return file::tryWriteOutput(
       path, [&](llvm::raw_pwrite_stream &out) { return generateCode(module, *host->machine, llvm::CodeGenFileType::ObjectFile, out); });

@@ -6,6 +6,7 @@
 #include "compiler/target/cpu/functions.h"
 
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -20,7 +21,7 @@ namespace ashlar::cpu {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr int kMantissaBits = 23, kExponentBias = 127;
+constexpr int kMantissaBits = 23;
 
 // Short names for scalar arithmetic on f32 and i32.
 class FunctionBuilder : public ImplicitLocOpBuilder {
@@ -49,15 +50,12 @@ public:
     return sum;
   }
 
-  // Returns 2^k for a normal result.
-  Value powerOfTwo(Value k) {
-    Value exponent = arith::AddIOp::create(*this, k, integer(kExponentBias));
-    return fromBits(arith::ShLIOp::create(*this, exponent, integer(kMantissaBits)));
-  }
+  // Returns 2^k x, rounded once where it is subnormal.
+  Value scale(Value x, Value k) { return LLVM::LoadExpOp::create(*this, x.getType(), x, k); }
 };
 
-// e^x = 2^k e^r with |r| <= ln 2 / 2, e^r = 1 + r + r^2 p(r). 2^k in two factors: for k = 128 it is too large for an f32, from -127 down
-// subnormal; only the last product rounds. Below -104 the result is 0, above 89 infinite, so x is cut to that; a NaN passes.
+// e^x = 2^k e^r with |r| <= ln 2 / 2, e^r = 1 + r + r^2 p(r). Below -104 the result is 0, above 89 infinite, so x is cut to that; a NaN
+// passes.
 Value buildExp(FunctionBuilder &b, Value x) {
   using Is = arith::CmpFPredicate;
   Value low = b.number(-104), high = b.number(89);
@@ -71,8 +69,7 @@ Value buildExp(FunctionBuilder &b, Value x) {
   r = b.fma(count, b.number(-0x1.7f7d1cp-20f), r);
   Value p = b.polynomial(r, {0x1.fffffcp-2f, 0x1.555492p-3f, 0x1.5558f2p-5f, 0x1.1239e2p-7f, 0x1.6a2434p-10f});
   Value power = b.add(b.fma(p, b.mul(r, r), r), b.number(1));
-  Value half = arith::ShRSIOp::create(b, k, b.integer(1));
-  return b.mul(b.mul(power, b.powerOfTwo(half)), b.powerOfTwo(arith::SubIOp::create(b, k, half)));
+  return b.scale(power, k);
 }
 
 // log x = k ln 2 + log(1 + f) with 1 + f in [sqrt(1/2), sqrt 2), log(1 + f) = f - f^2 / 2 + f^3 p(f). A subnormal x is scaled first.

@@ -42,7 +42,7 @@ struct ExpandArithmetic : PassWrapper<ExpandArithmetic, OperationPass<func::Func
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandArithmetic)
 
   StringRef getArgument() const final { return "ashlar-cpu-expand-arithmetic"; }
-  void getDependentDialects(DialectRegistry &registry) const final { registry.insert<vector::VectorDialect>(); }
+  void getDependentDialects(DialectRegistry &registry) const final { registry.insert<LLVM::LLVMDialect, vector::VectorDialect>(); }
 
   void runOnOperation() final {
     RewritePatternSet patterns(&getContext());

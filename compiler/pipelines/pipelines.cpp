@@ -90,8 +90,6 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   autodiff.lossScale = scaled ? job.loss_scale().initial() : 0;
   autodiff.spreadsNonfinite = job.on_nonfinite() == job::Nonfinite::SKIP;
   passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
-  passes.addNestedPass<func::FuncOp>(train::createSumBehindRepeatsPass());
-  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); // layouts do not know bodies
   passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
   // Passes that change all gradients come after the optimizer's update, which uses them: first their norm is bounded, then the scale is
   // removed from both, so that the norm covers unscaled gradients.
@@ -201,10 +199,8 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target target, bool joinsAttention) {
   runPassAdders(PassPoint::Model, passes);
-  if (!job.has_loss() || job.precision() != job::F32) { // conversions are placed op by op
-    passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass());
-  }
-  addPrecisionPass(passes, job); // before the loss, which then has f32 results
+  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); // kernels and layouts do not know bodies
+  addPrecisionPass(passes, job);                                        // before the loss, which then has f32 results
   if (joinsAttention) {
     addAttentionPass(passes, job, target); // when the types of its operands are known, before the gradients
   }

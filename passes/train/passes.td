@@ -152,9 +152,8 @@ def UnrollRepeatsPass : Pass<"ashlar-unroll-repeats", "::mlir::func::FuncOp"> {
   let summary = "Replaces each repeat by its iterations.";
   let description = [{
     Passes behind this one work on ops of the whole program and do not know bodies. A sliced tensor is halved until one row is left; rows of
-    constants are constants, and rows of a tensor that another repeat stacked are the rows that it was stacked of. Rows are stacked in the
-    order of dims to which a reader would transpose them. Named tensors of a body
-    get the number of the iteration: NAME/0, NAME/1, ... Inner repeats are replaced before those around them.
+    constants are constants, and rows of a tensor that another repeat stacked are the rows that it was stacked of. Named tensors of a body get the number
+    of the iteration: NAME/0, NAME/1, ... Inner repeats are replaced before the ones around them.
 
         %last, %rows = nn.repeat 2 carried(%h = %first) sliced(%x = %xs) : (tensor<4xf32>, tensor<2x4xf32>) -> (tensor<4xf32>, tensor<2x4xf32>) {
           %next = nn.mul %h, %x : tensor<4xf32>
@@ -196,7 +195,8 @@ def SumBehindRepeatsPass : Pass<"ashlar-sum-behind-repeats", "::mlir::func::Func
         %b = nn.reshape %t : tensor<2x5x6xf32> -> tensor<10x6xf32>
         %dw = nn.matmul %a, %b transpose_a : tensor<10x4xf32>, tensor<10x6xf32> -> tensor<4x6xf32>
 
-    Runs behind ashlar-autodiff; a product for the gradient of an f32 parameter is in f32, as there. Results and carried values of repeats that nothing reads are taken away.
+    Needs: gradients of ashlar-autodiff; a product for the gradient of an f32 parameter is in f32, as there. Results and carried values of
+    repeats that nothing reads are taken away.
   }];
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }

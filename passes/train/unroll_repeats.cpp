@@ -101,38 +101,17 @@ Values splitRows(ImplicitLocOpBuilder &b, Value value) {
   return parts;
 }
 
-// Returns the rows as one tensor of this type, side by side along `dim`.
-Value joinRows(ImplicitLocOpBuilder &b, Values rows, RankedTensorType type, int64_t dim) {
+// Returns the rows as one tensor of this type.
+Value joinRows(ImplicitLocOpBuilder &b, Values rows, RankedTensorType type) {
   if (rows.empty()) {
     return nn::ConstantOp::create(b, nn::splat(type, 0));
   }
   SmallVector<int64_t> shape(type.getShape());
-  shape[dim] = 1;
+  shape[0] = 1;
   for (Value &row : rows) {
     row = nn::ReshapeOp::create(b, type.clone(shape), row);
   }
-  return rows.size() == 1 ? rows.front() : nn::ConcatOp::create(b, rows, dim).getResult();
-}
-
-// Returns the dim to which a transpose moves dim 0, where the others keep their order; nothing for another one.
-std::optional<int64_t> movedTo(nn::TransposeOp op) {
-  SmallVector<int64_t> others(op.getPermutation());
-  const int64_t dim = llvm::find(others, 0) - others.begin();
-  others.erase(others.begin() + dim);
-  return llvm::is_sorted(others) ? std::optional(dim) : std::nullopt;
-}
-
-// Joins rows at once in the order of dims that the readers of a stack take: nothing has to move.
-void joinForReaders(ImplicitLocOpBuilder &b, Value stack, const Values &rows) {
-  for (Operation *reader : llvm::make_early_inc_range(stack.getUsers())) {
-    auto transpose = dyn_cast<nn::TransposeOp>(reader);
-    if (std::optional<int64_t> dim = transpose && !rows.empty() ? movedTo(transpose) : std::nullopt) {
-      Value joined = joinRows(b, rows, transpose.getType(), *dim);
-      joined.getDefiningOp()->setDiscardableAttrs(transpose->getDiscardableAttrDictionary());
-      transpose.replaceAllUsesWith(joined);
-      transpose.erase();
-    }
-  }
+  return rows.size() == 1 ? rows.front() : nn::ConcatOp::create(b, rows, /*dim=*/0).getResult();
 }
 
 // A tensor of the model has one name: those of a body get the number of the iteration.
@@ -184,8 +163,7 @@ void unroll(nn::RepeatOp op) {
     carried = std::move(yielded);
   }
   for (auto [result, rowsOfResult] : llvm::zip_equal(op.getStackedResults(), stacked)) {
-    joinForReaders(b, result, rowsOfResult);
-    carried.push_back(joinRows(b, rowsOfResult, typeOf(result), /*dim=*/0));
+    carried.push_back(joinRows(b, rowsOfResult, typeOf(result)));
   }
   for (auto [result, value] : llvm::zip_equal(op->getResults(), carried)) {
     if (auto made = dyn_cast<OpResult>(value); made && !isa<nn::ReadOp>(made.getOwner())) {

@@ -119,25 +119,3 @@ func.func @none(%x: tensor<4xf32>, %xs: tensor<0x4xf32>) -> (tensor<4xf32>, tens
   }
   return %0, %1 : tensor<4xf32>, tensor<0x4xf32>
 }
-
-// -----
-
-// A reader that would move dim 0 gets the rows where it moves them, with the names of its tensor; another transpose stays.
-// CHECK-LABEL: @moved
-// CHECK: %[[A:.*]] = nn.tanh
-// CHECK: %[[B:.*]] = nn.tanh
-// CHECK: %[[P:.*]] = nn.reshape %[[A]] : tensor<4x5xf32> -> tensor<4x1x5xf32>
-// CHECK: %[[Q:.*]] = nn.reshape %[[B]] : tensor<4x5xf32> -> tensor<4x1x5xf32>
-// CHECK: %[[Y:.*]] = nn.concat %[[P]], %[[Q]] dim = 1 {nn.outputs = ["y"]} : (tensor<4x1x5xf32>, tensor<4x1x5xf32>) -> tensor<4x2x5xf32>
-// CHECK: %[[STACK:.*]] = nn.concat %{{.*}} dim = 0
-// CHECK: %[[Z:.*]] = nn.transpose %[[STACK]] [2, 1, 0]
-// CHECK: return %[[Y]], %[[Z]]
-func.func @moved(%x: tensor<4x5xf32>) -> (tensor<4x2x5xf32>, tensor<5x4x2xf32>) {
-  %last, %rows = nn.repeat 2 carried(%h = %x) : (tensor<4x5xf32>) -> (tensor<4x5xf32>, tensor<2x4x5xf32>) {
-    %next = nn.tanh %h : tensor<4x5xf32>
-    nn.yield %next, %next : tensor<4x5xf32>, tensor<4x5xf32>
-  }
-  %y = nn.transpose %rows [1, 0, 2] {nn.outputs = ["y"]} : tensor<2x4x5xf32> -> tensor<4x2x5xf32>
-  %z = nn.transpose %rows [2, 1, 0] : tensor<2x4x5xf32> -> tensor<5x4x2xf32>
-  return %y, %z : tensor<4x2x5xf32>, tensor<5x4x2xf32>
-}

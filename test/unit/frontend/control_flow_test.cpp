@@ -172,6 +172,18 @@ TEST_CASE("onnx Loop whose trips are alike is a repeat", "[frontend]") {
   }
 }
 
+// The condition is a state of the body; the true constant outside has no more than its name.
+TEST_CASE("onnx Loop whose condition is a state is not a repeat", "[frontend]") {
+  OnnxModel shadowed = model(R"(input { name: "k0" type { tensor_type { elem_type: 9 shape {} } } } )" +
+                             scalar("m", TensorProto::INT64, "int64_data: 3") + scalar("k", TensorProto::BOOL, "int32_data: 1") + R"(
+      node { op_type: "Loop" name: "loop" input: "m" input: "" input: "x" input: "k0" output: "y"
+        attribute { name: "body" type: GRAPH g { name: "b" input { name: "i" } input { name: "go" } input { name: "v" } input { name: "k" }
+          node { op_type: "Add" input: "v" input: "x" output: "w" } node { op_type: "Identity" input: "k" output: "more" }
+          node { op_type: "Identity" input: "k" output: "l" }
+          output { name: "more" } output { name: "w" } output { name: "l" } } } })");
+  CHECK_THAT(importError(shadowed), contains("its condition has to be a bool known at compile time"));
+}
+
 // A state that grows has another shape in each trip, and an integer that is known may be a size.
 TEST_CASE("onnx Loop whose states differ by trip is unrolled", "[frontend]") {
   const std::string graph = scalar("m", TensorProto::INT64, "int64_data: 3") + scalar("one", TensorProto::INT64, "int64_data: 1") +

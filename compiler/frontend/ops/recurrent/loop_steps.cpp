@@ -42,6 +42,9 @@ bool conditionHolds(const Node &node, const onnx::GraphProto &body) {
     }
     auto maker = llvm::find_if(body.node(), [&](const onnx::NodeProto &each) { return llvm::is_contained(each.output(), name); });
     if (maker == body.node().end()) {
+      if (llvm::any_of(body.input(), [&](const onnx::ValueInfoProto &input) { return input.name() == name; })) {
+        return false; // a state, whatever has its name outside
+      }
       DenseElementsAttr known = node.isDefined(name) && !node.isSequence(name) ? node.constantOf(name) : DenseElementsAttr();
       return known && known.getElementType().isInteger(1) && known.isSplat() && known.getSplatValue<bool>();
     }

@@ -2,7 +2,6 @@
 //
 // -ashlar-unroll-repeats; see passes.td.
 
-#include "passes/train/unroll_repeats.h"
 #include "passes/train/passes.h"
 
 #include "dialects/nn/repeat/repeats.h"
@@ -175,15 +174,13 @@ void unroll(nn::RepeatOp op) {
 }
 
 struct UnrollRepeatsPass : public impl::UnrollRepeatsPassBase<UnrollRepeatsPass> {
-  void runOnOperation() override { unrollRepeats(getOperation()); }
+  void runOnOperation() override {
+    SmallVector<nn::RepeatOp> repeats; // inner ones first
+    getOperation().walk([&](nn::RepeatOp op) { repeats.push_back(op); });
+    llvm::for_each(repeats, unroll);
+  }
 };
 
 } // namespace
-
-void unrollRepeats(func::FuncOp function) {
-  SmallVector<nn::RepeatOp> repeats; // inner ones first
-  function.walk([&](nn::RepeatOp op) { repeats.push_back(op); });
-  llvm::for_each(repeats, unroll);
-}
 
 } // namespace ashlar::train

@@ -114,13 +114,7 @@ expect_close narrow_cpu.log narrow.log 1e-2
 
 # Weights that are dropped inside of the kernels, on ranks that share samples, heads, or keys, whose parts are combined.
 python3 "$(dirname "$0")/attention_dropout_model.py" dropout.onnx
-(
-  sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"
-  echo 'rules { match: "input" layout: "[{dp}, {}]" } rules { match: "wl" layout: "[{tp}, {}]" }'
-  for weight in wq wk wv; do echo "rules { match: \"$weight\" layout: \"[{}, {tp}]\" }"; done
-) > heads.txtpb
-keys='rules { match: "k_apart" layout: "[{}, {cp}, {}, {}]" } rules { match: "v_apart" layout: "[{}, {cp}, {}, {}]" }'
-(sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"; echo "$keys") > keys.txtpb
+. "$(dirname "$0")/attention_dropout_jobs.sh"
 for precision in F32 BF16_MIXED; do
   bound=1e-4
   [ $precision = F32 ] || bound=1e-2

@@ -34,13 +34,7 @@ grep -q 'exec.attention .*dropout 0.2' attention.exec || fail "the dropout is no
 "$tools/ashlarc" attention.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 --no-attention -o written_out
 ./written_out --steps 20 --log-every 5 --threads 1 > written_out.log
 (cat "$jobs/mlp.txtpb"; echo "accumulate: 4") > parts.txtpb
-(
-  sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"
-  echo 'rules { match: "input" layout: "[{dp}, {}]" } rules { match: "wl" layout: "[{tp}, {}]" }'
-  for weight in wq wk wv; do echo "rules { match: \"$weight\" layout: \"[{}, {tp}]\" }"; done
-) > heads.txtpb
-keys='rules { match: "k_apart" layout: "[{}, {cp}, {}, {}]" } rules { match: "v_apart" layout: "[{}, {cp}, {}, {}]" }'
-(sed 's/DATA_PARALLEL/SEMI_AUTO/' "$jobs/mlp.txtpb"; echo "$keys") > keys.txtpb
+. "$(dirname "$0")/attention_dropout_jobs.sh"
 while read -r ranks job mesh; do
   "$tools/ashlarc" attention.onnx --job "$job" --mesh $mesh -o parts
   mpirun -n $ranks ./parts --steps 20 --log-every 5 --threads 1 < /dev/null > parts.log

@@ -137,7 +137,7 @@ Tensor AttentionLogSumOp::evaluate(ArrayRef<Tensor> operands) {
   ReferenceScores(*this, operands).forEachRow([&](int64_t, int64_t row, ArrayRef<double> scores, ArrayRef<double>) {
     double largest = kHidden, sum = 0;
     for (double score : scores) {
-      largest = std::max(largest, score);
+      largest = score > largest || std::isnan(score) ? score : largest; // a NaN wins
     }
     for (double score : scores) {
       sum += std::exp(score - largest);

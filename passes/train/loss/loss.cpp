@@ -6,7 +6,6 @@
 #include "passes/train/loss/divide_loss.h"
 #include "passes/train/loss/named_values.h"
 #include "passes/train/passes.h"
-#include "passes/train/unroll_repeats.h"
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/programs.h"
@@ -213,9 +212,6 @@ struct LossPass : public impl::LossPassBase<LossPass> {
     OpBuilder builder(forward);
     Step made;
     made.function = cast<func::FuncOp>(builder.clone(*forward));
-    if (!isTraining || microBatches > 1) { // where the samples go is found op by op
-      unrollRepeats(made.function);
-    }
     nn::setProgram(made.function, isTraining ? nn::ProgramRole::TrainStep : nn::ProgramRole::EvalStep);
     FailureOr<Value> found = findNamedValue(made.function, output);
     if (failed(found) || failed(checkOutput(made.function, typeOf(*found)))) {

@@ -154,13 +154,7 @@ template <class T> void expectProduct(const std::vector<float> &d, const Problem
 
 // Returns the error of loading a kernel with that body.
 std::string refused(const std::string &body) {
-  DeviceMemory memory(1 << 20);
-  try {
-    loadModule(kernelText(body), memory);
-  } catch (const PtxError &error) {
-    return std::string(error.what());
-  }
-  return "accepted";
+  return loadError(kernelText(body));
 }
 
 // Returns what the fault of a launch says, or fails.

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_TEST_UNIT_EMULATOR_PTX_RUN_H
 #define ASHLAR_TEST_UNIT_EMULATOR_PTX_RUN_H
 
+#include "test/emulator/ptx/lexer.h"
 #include "test/emulator/ptx/machine.h"
 
 #include <cstring>
@@ -18,6 +19,17 @@ namespace ashlar::emulator {
 inline std::string readText(const std::string &path) {
   std::ifstream file(path);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Returns the error of loading a text; "accepted" where there is none.
+inline std::string loadError(std::string text) {
+  DeviceMemory memory(1 << 20);
+  try {
+    loadModule(std::move(text), memory);
+  } catch (const PtxError &error) {
+    return std::string(error.what());
+  }
+  return "accepted";
 }
 
 class PtxRun {

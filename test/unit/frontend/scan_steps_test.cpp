@@ -6,7 +6,9 @@
 
 #include "compiler/reference/equivalence.h"
 #include "dialects/nn/repeat.h"
-#include "passes/train/unroll_repeats.h"
+#include "passes/train/passes.h"
+
+#include "mlir/Pass/PassManager.h"
 
 #include <catch2/catch.hpp>
 
@@ -160,7 +162,9 @@ TEST_CASE("onnx Scan drops out in its body", "[frontend]") {
     differ |= rows.getFloat(i) != rows.getFloat(16 + i) || rows.getFloat(i) != rows.getFloat(32 + i);
   }
   CHECK(differ);
-  module->walk([](mlir::func::FuncOp function) { ashlar::train::unrollRepeats(function); });
+  mlir::PassManager passes(module->getContext());
+  passes.addNestedPass<mlir::func::FuncOp>(ashlar::train::createUnrollRepeatsPass());
+  REQUIRE(succeeded(passes.run(*module)));
   CHECK(ashlar::reference::maxDifference(rows, rowsOf()) == 0);
   int64_t streams = 0;
   module->walk([&](ashlar::nn::RandomOp random) {

@@ -6,7 +6,6 @@
 
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/target/cpu/kernels.h"
-#include "compiler/target/host_code.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/kernels/kernel_emitter.h"
@@ -114,7 +113,7 @@ void fuse(ModuleOp module, exec::Target target) {
   }
 }
 
-CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool inPlace, exec::Target target)
+CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool inPlace, exec::Target target, target::HostCpu cpu)
     : fused(fused), random(random), target(target), module(ModuleOp::create(fused.getLoc())) {
   fused.getContext()
       ->loadDialect<arith::ArithDialect, gpu::GPUDialect, LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, NVVM::NVVMDialect,
@@ -142,11 +141,11 @@ CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool i
     kernels[fusion] = kernel;
   });
   if (target == exec::Target::Cpu) {
-    compile();
+    compile(cpu);
   }
 }
 
-void CompiledKernels::compile() {
+void CompiledKernels::compile(target::HostCpu cpu) {
   llvm::LLVMContext context;
   std::unique_ptr<llvm::Module> translated = cpu::translateKernels(*module, context);
   llvm::SmallString<128> folder;
@@ -154,7 +153,7 @@ void CompiledKernels::compile() {
     throw std::runtime_error("kernels not translated");
   }
   std::string object = (folder + "/kernels.o").str(), shared = (folder + "/kernels.so").str();
-  if (llvm::Error error = target::emitObject(*translated, object)) {
+  if (llvm::Error error = target::emitObject(*translated, object, cpu)) {
     throw std::runtime_error(llvm::toString(std::move(error)));
   }
   if (std::system((ASHLAR_CXX_COMPILER " -shared -o " + shared + " " + object + " -lm").c_str()) != 0) {

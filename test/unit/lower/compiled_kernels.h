@@ -5,6 +5,7 @@
 #ifndef ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
 #define ASHLAR_TEST_UNIT_LOWER_COMPILED_KERNELS_H
 
+#include "compiler/target/host_code.h"
 #include "dialects/exec/exec.h"
 #include "dialects/support/reference_tensor.h"
 #include "runtime/abi/ashlar_rt.h"
@@ -25,8 +26,10 @@ void fuse(mlir::ModuleOp module, exec::Target target = exec::Target::Cpu);
 // a coin, if `inPlace`.
 class CompiledKernels {
 public:
-  // Compiles and loads; throws std::runtime_error when that fails. `fused` must outlive this and hold no gemm.
-  CompiledKernels(mlir::ModuleOp fused, std::mt19937_64 &random, bool inPlace = true, exec::Target target = exec::Target::Cpu);
+  // Compiles and loads; throws std::runtime_error when that fails. `fused` must outlive this and hold no gemm. `cpu`: for kernels of the
+  // cpu.
+  CompiledKernels(mlir::ModuleOp fused, std::mt19937_64 &random, bool inPlace = true, exec::Target target = exec::Target::Cpu,
+                  target::HostCpu cpu = target::HostCpu::This);
   virtual ~CompiledKernels();
 
   // Runs function `name` and returns its results.
@@ -64,7 +67,7 @@ private:
   void *library = nullptr;
   llvm::DenseMap<mlir::Operation *, Kernel> kernels;
 
-  void compile();
+  void compile(target::HostCpu cpu);
   void runKernel(exec::FusionOp fusion, llvm::DenseMap<mlir::Value, Bytes> &values);
 };
 

@@ -11,6 +11,7 @@
 #include "dialects/support/integer_type.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 
 using namespace ashlar;
 using namespace mlir;
@@ -94,6 +95,30 @@ TEST_CASE("kernels: f32 functions are within their stated error", "[lower][kerne
       widened.setFloat(i, computed.getFloat(i));
     }
     CHECK(reference::maxDifference(expected, widened) < c.bound);
+  }
+}
+
+// 2^k by an instruction of AVX-512, or by two products: large and subnormal results round alike.
+TEST_CASE("kernels: exponentials have the same bits on processors with and without AVX-512", "[lower][kernels]") {
+  OwningOpRef<ModuleOp> module = test::parse(
+      "func.func @f(%x: tensor<4096xf32>) -> tensor<4096xf32> { %y = nn.exp %x : tensor<4096xf32> return %y : tensor<4096xf32> }");
+  std::mt19937_64 random(test::testSeed());
+  reference::Tensor x(RankedTensorType::get({4096}, Float32Type::get(&test::context())));
+  const double special[] = {0,  -0.0, 1e-40,  INFINITY, -INFINITY, NAN,     88.72, 88.73,
+                            89, 1e30, -87.33, -87.34,   -103.27,   -103.98, -104,  -1e30};
+  for (int64_t i = 0; i < x.getNumElements(); ++i) {
+    x.setFloat(i, i < 16 ? special[i] : std::uniform_real_distribution<double>(-105, 90)(random));
+  }
+  test::fuse(*module);
+  test::CompiledKernels here(*module, random), anywhere(*module, random, /*inPlace=*/true, exec::Target::Cpu, target::HostCpu::Any);
+  reference::Tensor y = here.run("f", {x}).front(), z = anywhere.run("f", {x}).front();
+  for (int64_t i = 0; i < x.getNumElements(); ++i) {
+    const double exact = std::exp(x.getFloat(i)), found = z.getFloat(i);
+    INFO("exp of " << x.getFloat(i) << " is " << y.getFloat(i) << " and " << found);
+    CHECK((y.getFloat(i) == found || (std::isnan(found) && std::isnan(y.getFloat(i)))));
+    CHECK((std::isnan(exact)        ? std::isnan(found)
+           : exact > 0x1.ffffffp127 ? std::isinf(found)
+                                    : std::abs(found - exact) <= 2e-7 * exact + 0x1p-149));
   }
 }
 

@@ -11,6 +11,7 @@
 #include <catch2/catch.hpp>
 
 #include <cmath>
+#include <limits>
 
 using namespace ashlar;
 using namespace mlir;
@@ -27,6 +28,7 @@ struct Form {
   std::string mask;   // sizes and type: "1x1x20x20xf32"
   std::string scores; // " causal diagonal = 3", " softcap = 5.000000e+00"
   bool hasPositions = false, drops = false, headsInside = false;
+  std::vector<std::pair<int64_t, double>> first; // elements of the query in place of random ones
   int64_t drawStride = 0; // of a dropout, in place of the strides of the scores, from each batch entry, head and row to the next; 0: none
 
   std::string type(int64_t length, int64_t last, const std::string &of) const {
@@ -148,6 +150,9 @@ void check(const Form &form, double scaleOfInputs = 1, bool isMatrix = false) {
       input.setFloat(i, scaleOfInputs * input.getFloat(i));
     }
     inputs.push_back(std::move(input));
+  }
+  for (auto [place, value] : form.first) {
+    inputs[0].setFloat(place, value);
   }
   const std::vector<Tensor> expected = test::run(*module, "f", inputs);
   OwningOpRef<ModuleOp> fused = module->clone();
@@ -337,6 +342,17 @@ TEST_CASE("attention kernels: rows that are hidden whole by a number", "[numbers
     INFO("result " << r);
     CHECK(worst < 1e-6);
   }
+}
+
+// A row with a NaN is NaN, and so is one with an infinite score, but for a softcap; the others are as without them.
+TEST_CASE("attention kernels: NaN and infinity stay in their rows", "[numbers][cuda]") {
+  Form form;
+  form.element = GENERATE("f32", "bf16");
+  form.scores = form.element == "f32" ? "" : kNotOfLibrary;
+  form.rows = 70;
+  const double infinity = std::numeric_limits<double>::infinity();
+  form.first = {{3 * form.width, std::nan("")}, {65 * form.width + 1, infinity}, {7 * form.width, 1e-40}};
+  check(form);
 }
 
 TEST_CASE("attention kernels: scores of thousands", "[numbers][cuda]") {

@@ -151,8 +151,9 @@ AttentionNest::Scores AttentionNest::emitScores(ArrayRef<Value> dots, Value othe
   for (auto [i, dot] : llvm::enumerate(dots)) {
     Place place = placeOf(add(ownFirst, own[i / others.size()]), add(otherFirst, others[i % others.size()]));
     Value score = times(dot, factor);
-    if (attention.softcap != 0) {
-      result.tanhs.push_back(math::TanhOp::create(b, score));
+    if (attention.softcap != 0) { // 0 outside of the matrix, where infinity times a staged 0 is NaN
+      Value tanh = math::TanhOp::create(b, score);
+      result.tanhs.push_back(place.isSeen ? Value(arith::SelectOp::create(b, place.isSeen, tanh, number(0))) : tanh);
       score = times(result.tanhs.back(), number(attention.softcap));
     }
     if (Value mask = attention.mask) {

@@ -199,8 +199,10 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target target, bool joinsAttention) {
   runPassAdders(PassPoint::Model, passes);
-  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); // kernels and layouts do not know bodies
-  addPrecisionPass(passes, job);                                        // before the loss, which then has f32 results
+  if (!job.has_loss() ? exec::traitsOf(target).hasDeviceMemory : true) {
+    passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); // kernels and layouts do not know bodies
+  }
+  addPrecisionPass(passes, job); // before the loss, which then has f32 results
   if (joinsAttention) {
     addAttentionPass(passes, job, target); // when the types of its operands are known, before the gradients
   }
@@ -325,6 +327,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   if (variant.mesh.empty()) {
     return;
   }
+  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass());
   layout::SeedLayoutsPassOptions seed;
   llvm::append_range(seed.batchAxes, variant.batchAxes);
   seed.globalBatch = job::programBatch(job);

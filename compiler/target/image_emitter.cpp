@@ -68,7 +68,8 @@ private:
   Constant *buffer(exec::BufferAttr buffer) {
     mlir::MemRefType type = buffer.getType();
     return table.record<ashlar_rt_buffer>({table.u32(spaceOf(buffer.getSpace())), table.u32(dtypeOf(type.getElementType())),
-                                           table.u64(buffer.getOffset()), table.u64(byteSize(type))});
+                                           table.u64(buffer.getOffset()), table.u64(byteSize(type)), table.u32(buffer.getStrides().size()),
+                                           table.i64Array(buffer.getStrides())});
   }
 
   Constant *tensor(exec::TensorOp op) {
@@ -187,11 +188,24 @@ private:
 
   Constant *instruction(exec::CopyOp op) { return instruction(op, ASHLAR_RT_COPY, "copy", nullptr); }
 
-  // An instruction; `desc` is null for a copy. Its name is what it is and where in the model it comes from: "gemm fc1/Gemm".
+  // A repeat names the number of the instructions behind it.
+  Constant *instruction(exec::RepeatOp op) {
+    uint64_t inside = 0;
+    op.getBody().walk([&](mlir::Operation *) { ++inside; });
+    return instruction(op, {}, ASHLAR_RT_REPEAT, "repeat",
+                       table.record<ashlar_rt_repeat_desc>({table.u64(op.getCount()), table.u32(inside)}));
+  }
+
   Constant *instruction(exec::InstrOpInterface op, ashlar_rt_instr_kind kind, llvm::StringRef what, Constant *desc) {
+    return instruction(op, op.getUses(), kind, what, desc);
+  }
+
+  // An instruction; `desc` is null for a copy. Its name is what it is and where in the model it comes from: "gemm fc1/Gemm".
+  Constant *instruction(mlir::Operation *op, llvm::ArrayRef<exec::BufferUse> uses, ashlar_rt_instr_kind kind, llvm::StringRef what,
+                        Constant *desc) {
     SmallVector<Constant *> buffers;
     SmallVector<uint32_t> accesses;
-    for (const exec::BufferUse &use : op.getUses()) {
+    for (const exec::BufferUse &use : uses) {
       buffers.push_back(buffer(use.buffer));
       accesses.push_back((use.isRead ? ASHLAR_RT_READ : 0) | (use.isWritten ? ASHLAR_RT_WRITE : 0));
     }
@@ -203,15 +217,14 @@ private:
 
   Constant *program(exec::ProgramOp op, const llvm::StringMap<uint32_t> &tensorIndex) {
     SmallVector<Constant *> instructions;
-    for (mlir::Operation &instr : op.getBody().front()) {
-      Constant *record =
-          llvm::TypeSwitch<mlir::Operation *, Constant *>(&instr)
-              .Case<exec::KernelOp, exec::GemmOp, exec::ConvOp, exec::AttentionOp, exec::CollectiveOp, exec::WaitOp, exec::CopyOp>(
-                  [&](auto typed) { return instruction(typed); });
+    op.getBody().walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *instr) {
+      Constant *record = llvm::TypeSwitch<mlir::Operation *, Constant *>(instr)
+                             .Case<exec::KernelOp, exec::GemmOp, exec::ConvOp, exec::AttentionOp, exec::CollectiveOp, exec::WaitOp,
+                                   exec::CopyOp, exec::RepeatOp>([&](auto typed) { return instruction(typed); });
       if (record) {
         instructions.push_back(record);
       }
-    }
+    });
     auto indices = [&](mlir::ArrayAttr symbols) {
       return llvm::map_to_vector(symbols.getAsRange<mlir::FlatSymbolRefAttr>(),
                                  [&](mlir::FlatSymbolRefAttr symbol) { return tensorIndex.lookup(symbol.getValue()); });

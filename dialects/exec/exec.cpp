@@ -61,6 +61,34 @@ void ExecDialect::initialize() {
       >();
 }
 
+BufferAttr BufferAttr::getSwept(ArrayRef<int64_t> counts) const {
+  int64_t low = 0, high = 0;
+  for (auto [stride, count] : llvm::zip(getStrides(), counts)) {
+    low += std::min<int64_t>(stride * (count - 1), 0);
+    high += std::max<int64_t>(stride * (count - 1), 0);
+  }
+  if (low == high) {
+    return get(getContext(), getSpace(), getOffset(), getType());
+  }
+  constexpr int64_t kBits = 8;
+  const int64_t bytes = static_cast<int64_t>(byteSize(getType())) + high - low;
+  return get(getContext(), getSpace(), getOffset() + low, MemRefType::get({bytes}, IntegerType::get(getContext(), kBits)));
+}
+
+SmallVector<int64_t> repeatsAround(Operation *instr) {
+  SmallVector<int64_t> counts;
+  for (auto repeat = instr->getParentOfType<RepeatOp>(); repeat; repeat = repeat->getParentOfType<RepeatOp>()) {
+    counts.push_back(repeat.getCount());
+  }
+  std::reverse(counts.begin(), counts.end());
+  return counts;
+}
+
+LogicalResult RepeatOp::verify() {
+  const int64_t count = getCount();
+  return count >= 0 ? success() : emitOpError("runs ") << count << " times"; // C1
+}
+
 std::optional<int64_t> getOwner(Operation *op) {
   auto owner = op->getAttrOfType<IntegerAttr>(kOwnerAttr);
   return owner ? std::optional(owner.getInt()) : std::nullopt;
@@ -314,6 +342,11 @@ LogicalResult CollectiveOp::verify() {
   size_t segments = getSegments().value_or(ArrayRef<int64_t>()).size(), expected = getKind() == CollectiveKind::Halo ? 9 : 0;
   if (segments != expected) { // C4
     return emitOpError("has ") << segments << " segments; " << stringifyCollectiveKind(getKind()) << " has " << expected;
+  }
+  for (auto buffer : llvm::concat<const Attribute>(getSources(), getTargets())) {
+    if (!cast<BufferAttr>(buffer).getStrides().empty()) { // C5
+      return emitOpError("has a buffer that moves, at offset ") << cast<BufferAttr>(buffer).getOffset();
+    }
   }
   return success();
 }

@@ -67,6 +67,9 @@ inline constexpr llvm::StringLiteral kPredictedAttr = "exec.predicted_ns";
 // mesh (i64). Tensors of different owners may lie at the same place.
 inline constexpr llvm::StringLiteral kOwnerAttr = "exec.owner";
 
+// Returns the counts of the repeats around an instruction, outermost first.
+llvm::SmallVector<int64_t> repeatsAround(mlir::Operation *instr);
+
 // Returns the device that alone runs an instruction, or holds a tensor; nothing when all do.
 std::optional<int64_t> getOwner(mlir::Operation *op);
 

@@ -48,9 +48,24 @@ def Exec_ReductionAttr : EnumAttr<Exec_Dialect, Ashlar_Reduction, "reduction"> {
 
 def Exec_BufferAttr : Exec_Attr<"Buffer", "buffer"> {
   let summary = "a dense tensor at a fixed place: space, byte offset, shape and element type";
-  let description = [{    #exec.buffer<arena, 4096, memref<256x10xf32>>}];
-  let parameters = (ins EnumParameter<Exec_Space>:$space, "uint64_t":$offset, "::mlir::MemRefType":$type);
-  let assemblyFormat = "`<` $space `,` $offset `,` $type `>`";
+  let description = [{
+    In an exec.repeat it may move: `strides` are the bytes from iteration to iteration of each repeat around it, outermost first. Without
+    strides for all of them it stays in the inner ones.
+
+        #exec.buffer<arena, 4096, memref<256x10xf32>>
+        #exec.buffer<arena, 4096, memref<256x10xf32>, strides = [10240]>
+  }];
+  let parameters = (ins EnumParameter<Exec_Space>:$space, "uint64_t":$offset, "::mlir::MemRefType":$type,
+                        OptionalArrayRefParameter<"int64_t">:$strides);
+  let builders = [AttrBuilder<(ins "::ashlar::exec::Space":$space, "uint64_t":$offset, "::mlir::MemRefType":$type), [{
+    return $_get($_ctxt, space, offset, type, ::llvm::ArrayRef<int64_t>());
+  }]>];
+  let assemblyFormat = "`<` $space `,` $offset `,` $type (`,` `strides` `=` `[` $strides^ `]`)? `>`";
+  let extraClassDeclaration = [{
+    // The bytes that an instruction uses in any iteration, as a buffer: from its lowest place to the end of its highest one. `counts`: of
+    // the repeats around the instruction, outermost first; none is 0.
+    BufferAttr getSwept(::llvm::ArrayRef<int64_t> counts) const;
+  }];
 }
 def Exec_OverlapAttr : Exec_Attr<"Overlap", "overlap"> {
   let summary = "predicted overlap of a collective with computation";
@@ -290,7 +305,25 @@ def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoTerminator, SingleBlock, HasP
 }
 
 class Exec_InstrOp<string opMnemonic, list<Trait> traits = []>
-    : Exec_Op<opMnemonic, [HasParent<"::ashlar::exec::ProgramOp">, DeclareOpInterfaceMethods<InstrOpInterface>] # traits>;
+    : Exec_Op<opMnemonic, [ParentOneOf<["::ashlar::exec::ProgramOp", "::ashlar::exec::RepeatOp"]>,
+                           DeclareOpInterfaceMethods<InstrOpInterface>] # traits>;
+
+def Exec_RepeatOp : Exec_Op<"repeat", [ParentOneOf<["::ashlar::exec::ProgramOp", "::ashlar::exec::RepeatOp"]>, NoTerminator, SingleBlock]> {
+  let summary = "Runs instructions a number of times";
+  let description = [{
+    Buffers with strides are at another place in each iteration.
+
+        exec.repeat 512 {
+          exec.copy #exec.buffer<arena, 64, memref<16xf32>> to #exec.buffer<arena, 4096, memref<16xf32>, strides = [64]>
+        }
+
+    **Constraints:** (C1) count >= 0.
+  }];
+  let arguments = (ins I64Attr:$count);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$count attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+}
 
 def Exec_KernelOp : Exec_InstrOp<"kernel"> {
   let summary = "Runs a generated kernel";
@@ -399,14 +432,14 @@ def Exec_CollectiveOp : Exec_InstrOp<"collective"> {
     target, ...}: coordinates in the group. `root` of a broadcast is the coordinate in the group of the sending device. `segments` of a halo are
     the size of its dim, which is the split dim, and positions, step, first and last of the segments before and after. `cause`: the
     #dist.ends that made it necessary; without it, the op itself, by its path. With `token` it is only started: it reads its sources and
-    writes its targets until the exec.wait with that token; `overlap` is its predicted overlap.
+    writes its targets until the exec.wait with that token, in the same iteration of a repeat; `overlap` is its predicted overlap.
 
         exec.collective all_reduce #exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<2xf32>>
                                 to #exec.buffer<arena, 0, memref<8xf32>>, #exec.buffer<arena, 64, memref<2xf32>>
                                 over [0] reduction sum split 0, 0 concat 0, 0
 
     **Constraints:** (C1) at least one source, and a target and both dims for each; (C2) buffers of one element type; (C3) a token is
-    positive, and `overlap` goes with one; (C4) a halo, and nothing else, has 9 segments.
+    positive, and `overlap` goes with one; (C4) a halo, and nothing else, has 9 segments; (C5) no buffer has strides.
   }];
   let arguments = (ins Exec_CollectiveKindAttr:$kind, Exec_BufferArrayAttr:$sources, Exec_BufferArrayAttr:$targets, DenseI64ArrayAttr:$axes,
                        Exec_ReductionAttr:$reduction, DenseI64ArrayAttr:$split_dims, DenseI64ArrayAttr:$concat_dims,

@@ -57,9 +57,6 @@ LogicalResult verifyGradient(nn::GradientOp gradient, func::FuncOp function, llv
 LogicalResult verifyOrder(func::FuncOp function) {
   llvm::StringMap<Operation *> writes, gradients;
   WalkResult result = function.walk([&](Operation *op) -> WalkResult {
-    if (isa<nn::RepeatOp>(op)) { // C9
-      return op->emitOpError("in @") << function.getName() << ", whose iterations layouts do not know; run ashlar-unroll-repeats";
-    }
     if (auto gradient = dyn_cast<nn::GradientOp>(op)) {
       return verifyGradient(gradient, function, gradients);
     }

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 29
+#define ASHLAR_RT_ABI_VERSION 30
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -61,6 +61,10 @@ typedef struct {
   uint32_t dtype;  // ashlar_rt_dtype
   uint64_t offset; // bytes
   uint64_t bytes;
+  // Of an instruction in repeats: the bytes by which it moves from iteration to iteration of each of them, outermost first. It stays where
+  // it is in the repeats that have no number here, which are the inner ones. No buffer of a collective moves.
+  uint32_t num_strides;
+  const int64_t *strides;
 } ashlar_rt_buffer;
 
 // The role of a named tensor for the outside.
@@ -103,7 +107,8 @@ typedef enum {
   ASHLAR_RT_COPY = 4, // buffers: {source, target} of equal bytes
   ASHLAR_RT_WAIT = 5, // no buffers: until a collective that was started is done
   ASHLAR_RT_CONV = 6,
-  ASHLAR_RT_ATTENTION = 7
+  ASHLAR_RT_ATTENTION = 7,
+  ASHLAR_RT_REPEAT = 8 // no buffers: the instructions behind it run several times; on the cpu only
 } ashlar_rt_instr_kind;
 
 // A generated kernel of the cpu target. `buffers` are the operands in order, already resolved to addresses. The kernel does the units
@@ -309,6 +314,12 @@ typedef struct {
 typedef struct {
   uint32_t token;
 } ashlar_rt_wait_desc;
+
+// The next num_instrs instructions run count times. They may have repeats, which end before these do or with them.
+typedef struct {
+  uint64_t count;
+  uint32_t num_instrs;
+} ashlar_rt_repeat_desc;
 
 // An instruction's access to a buffer: bits. READ alone leaves the bytes as they are; WRITE alone does not depend on the old ones.
 typedef enum { ASHLAR_RT_READ = 1, ASHLAR_RT_WRITE = 2 } ashlar_rt_access;

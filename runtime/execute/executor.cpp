@@ -6,6 +6,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/execute/profile.h"
+#include "runtime/execute/repeats.h"
 
 #include <algorithm>
 #include <cstring>
@@ -65,13 +66,21 @@ Status Executor::checkTensors() const {
   return Status();
 }
 
-Status Executor::checkBuffers(const ashlar_rt_instr &instr) const {
+Status Executor::checkInstrs(const ashlar_rt_program &program) const {
+  return visitInstrs(program, [&](const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts) { return checkInstr(instr, counts); });
+}
+
+Status Executor::checkInstr(const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts) const {
   for (uint32_t i = 0; i < instr.num_buffers; ++i) {
     const ashlar_rt_buffer &buffer = instr.buffers[i];
     const bool constant = buffer.space == ASHLAR_RT_CONSTANT, inSlot = buffer.space == ASHLAR_RT_SLOT;
     const uint64_t space = constant ? image->constants_bytes : inSlot ? variant->slot_bytes : variant->arena_bytes;
-    if (buffer.offset > space || space - buffer.offset < buffer.bytes) {
-      return internal("{}: buffer {} at {} + {} leaves the {} of {} bytes", instr.name, i, buffer.offset, buffer.bytes,
+    const SweptBytes bytes = sweep(buffer, counts);
+    if (buffer.num_strides > counts.size()) {
+      return internal("{}: buffer {} moves in {} repeats but is in {}", instr.name, i, buffer.num_strides, counts.size());
+    }
+    if (bytes.low < 0 || bytes.high < bytes.low || static_cast<uint64_t>(bytes.high) > space) {
+      return internal("{}: buffer {} from {} to {} leaves the {} of {} bytes", instr.name, i, bytes.low, bytes.high,
                       constant ? "constants"
                       : inSlot ? "slot"
                                : "arena",
@@ -86,16 +95,18 @@ Status Executor::checkBuffers(const ashlar_rt_instr &instr) const {
 
 uint64_t Executor::constantBytes() const {
   std::map<uint64_t, uint64_t> read; // bytes by offset
-  for (uint32_t p = 0; p < variant->num_programs; ++p) {
-    const ashlar_rt_program &program = variant->programs[p];
-    for (uint32_t i = 0; i < program.num_instrs; ++i) {
-      for (uint32_t b = 0; b < program.instrs[i].num_buffers; ++b) {
-        const ashlar_rt_buffer &buffer = program.instrs[i].buffers[b];
-        if (buffer.space == ASHLAR_RT_CONSTANT) {
-          read[buffer.offset] = std::max(read[buffer.offset], buffer.bytes);
-        }
+  auto add = [&](const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts) {
+    for (uint32_t b = 0; b < instr.num_buffers; ++b) {
+      if (instr.buffers[b].space == ASHLAR_RT_CONSTANT) {
+        const SweptBytes swept = sweep(instr.buffers[b], counts);
+        uint64_t &most = read[static_cast<uint64_t>(swept.low)];
+        most = std::max(most, static_cast<uint64_t>(swept.high - swept.low));
       }
     }
+    return Status();
+  };
+  for (uint32_t p = 0; p < variant->num_programs; ++p) {
+    (void)visitInstrs(variant->programs[p], add); // was checked
   }
   uint64_t bytes = 0;
   for (const auto &each : read) {

@@ -178,8 +178,11 @@ protected:
   // Sets up the common part of all executors, after checking the places of everything in the image. All arguments outlive the executor.
   Status setUp(const ashlar_rt_image &image, const ashlar_rt_variant &variant, Communicator &communicator, const ExecutorOptions &options);
 
-  // Checks that the buffers of an instruction lie in the arena, a slot and the constants.
-  Status checkBuffers(const ashlar_rt_instr &instr) const;
+  // Checks the repeats of a program, and that the buffers of its instructions lie in the arena, a slot and the constants.
+  Status checkInstrs(const ashlar_rt_program &program) const;
+
+  // Checks an instruction in repeats of these counts.
+  Status checkInstr(const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts) const;
 
   // Checks that the slots lie in the arena, and every tensor in the arena or a slot.
   Status checkTensors() const;

@@ -6,6 +6,7 @@
 #include "runtime/execute/message_order.h"
 
 #include "runtime/execute/order.h"
+#include "runtime/execute/repeats.h"
 
 #include <algorithm>
 #include <map>
@@ -16,16 +17,16 @@
 namespace ashlar::rt {
 
 bool touches(const ashlar_rt_program &program, const ashlar_rt_tensor &tensor) {
-  const uint64_t begin = tensor.buffer.offset, end = begin + tensor.buffer.bytes;
-  for (uint32_t i = 0; i < program.num_instrs; ++i) {
-    for (uint32_t b = 0; b < program.instrs[i].num_buffers; ++b) {
-      const ashlar_rt_buffer &buffer = program.instrs[i].buffers[b];
-      if (buffer.space == tensor.buffer.space && buffer.offset < end && begin < buffer.offset + buffer.bytes) {
-        return true;
-      }
+  const SweptBytes wanted = sweep(tensor.buffer, {});
+  bool found = false;
+  (void)visitInstrs(program, [&](const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts) { // its executor checks it
+    for (uint32_t i = 0; i < instr.num_buffers; ++i) {
+      const SweptBytes used = sweep(instr.buffers[i], counts);
+      found |= instr.buffers[i].space == tensor.buffer.space && used.low < wanted.high && wanted.low < used.high;
     }
-  }
-  return false;
+    return Status();
+  });
+  return found;
 }
 
 std::vector<uint32_t> usersOfReceived(const ashlar_rt_variant &variant, uint32_t receiver, const ashlar_rt_transfer &receive) {

@@ -5,6 +5,8 @@
 
 #include "runtime/execute/profile.h"
 
+#include "runtime/execute/repeats.h"
+
 #include <algorithm>
 #include <map>
 #include <string_view>
@@ -226,11 +228,15 @@ std::string profileText(const Program &program, int devices, bool all) {
     whole.add(one);
     model.add(path.empty() ? "(no module)" : path, one);
   };
+  const std::vector<uint64_t> timesOfInstr = timesOf(program.source);
   for (uint32_t i = 0; i < program.source.num_instrs && runs != 0; ++i) {
     const ashlar_rt_instr &instr = program.source.instrs[i];
-    const double times = static_cast<double>(runs) * (instr.owner == 0 ? devices : 1), operations = times * operationsOf(instr);
-    add(kindOf(instr), program.label(i), pathOf(instr.name),
-        {program.seconds[i], runs, times * bytesOf(instr), operations, operations > 0 ? program.seconds[i] : 0});
+    const uint64_t calls = runs * timesOfInstr[i];
+    const double times = static_cast<double>(calls) * (instr.owner == 0 ? devices : 1), operations = times * operationsOf(instr);
+    if (calls != 0) {
+      add(kindOf(instr), program.label(i), pathOf(instr.name),
+          {program.seconds[i], calls, times * bytesOf(instr), operations, operations > 0 ? program.seconds[i] : 0});
+    }
   }
   for (const Waited &wait : program.waits) {
     if (runs != 0) {

@@ -4,6 +4,7 @@
 
 #include "runtime/run/tracer.h"
 
+#include "runtime/execute/repeats.h"
 #include "runtime/run/gather_bytes.h"
 
 #include <algorithm>
@@ -47,10 +48,13 @@ SpanRoom roomFor(const ashlar_rt_variant &variant, const std::vector<ashlar_rt_r
   for (const ashlar_rt_run &run : runs) {
     const ashlar_rt_program &program = variant.programs[run.program];
     spans += 1 + run.takes_batch + program.num_receives + 2 * program.num_sends;
-    instructions += program.num_instrs;
-    beside += static_cast<uint64_t>(std::count_if(program.instrs, program.instrs + program.num_instrs, [](const ashlar_rt_instr &instr) {
-      return instr.kind == ASHLAR_RT_COLLECTIVE && static_cast<const ashlar_rt_collective_desc *>(instr.desc)->token != 0;
-    }));
+    const std::vector<uint64_t> times = timesOf(program);
+    for (uint32_t i = 0; i < program.num_instrs; ++i) {
+      const ashlar_rt_instr &instr = program.instrs[i];
+      const auto *desc = instr.kind == ASHLAR_RT_COLLECTIVE ? static_cast<const ashlar_rt_collective_desc *>(instr.desc) : nullptr;
+      instructions += times[i];
+      beside += desc != nullptr && desc->token != 0 ? times[i] : 0;
+    }
   }
   uint64_t left = std::max(kMostSpans / ranks, kLeastSpans);
   auto take = [&](uint64_t each) {

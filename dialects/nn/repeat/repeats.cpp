@@ -158,6 +158,15 @@ void prune(RepeatOp op) {
 
 } // namespace
 
+void visitBlocks(Block &block, function_ref<void(Block &)> visit) {
+  SmallVector<Block *> bodies;
+  block.walk([&](RepeatOp op) { bodies.push_back(&op.getBody().front()); });
+  for (Block *body : bodies) {
+    visit(*body);
+  }
+  visit(block);
+}
+
 RankedTensorType rowType(RankedTensorType type) {
   return type.clone(type.getShape().drop_front());
 }

@@ -12,6 +12,9 @@
 
 namespace ashlar::nn {
 
+// Calls `visit` with the bodies of the repeats in a block, inner ones first, and then with the block.
+void visitBlocks(mlir::Block &block, llvm::function_ref<void(mlir::Block &)> visit);
+
 // Returns the type of one row of a tensor, and of `count` rows.
 //   tensor<3x4xf32> ==> tensor<4xf32>; tensor<4xf32>, 3 ==> tensor<3x4xf32>
 mlir::RankedTensorType rowType(mlir::RankedTensorType type);

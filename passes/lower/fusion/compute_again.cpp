@@ -348,8 +348,7 @@ private:
 
 } // namespace
 
-void computeAgain(func::FuncOp function, exec::Target target) {
-  Block &block = function.getBody().front();
+void computeAgain(Block &block, exec::Target target) {
   Places places(block);
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (exec::FusionOp fusion = asKernel(&op)) {

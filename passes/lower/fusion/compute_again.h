@@ -18,7 +18,7 @@ namespace ashlar::lower {
 //   %p, %p16 = rows(%s)                        %m, %d, %p16 = rows(%s)
 //   %ds = rows(%dp, %p)                  ==>   %ds = rows(%dp, %s, %m, %d)         p = exp(s - m) / d again
 // Linear in the number of kernels, and in the ops that are copied.
-void computeAgain(mlir::func::FuncOp function, exec::Target target);
+void computeAgain(mlir::Block &block, exec::Target target);
 
 } // namespace ashlar::lower
 

@@ -22,6 +22,7 @@
 #include "dialects/dist/owners.h"
 #include "dialects/exec/exec.h"
 #include "dialects/exec/target_traits.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/aliases.h"
 #include "dialects/support/tensor_values.h"
 
@@ -534,12 +535,15 @@ struct Fuse : impl::FusePassBase<Fuse> {
   using FusePassBase::FusePassBase;
 
   void runOnOperation() override {
-    if (!getOperation().isExternal()) {
-      Fuser(getOperation().getBody().front(), target).run();
-      computeAgain(getOperation(), target);
-      splitReductions(getOperation(), target);
-      joinSmallKernels(getOperation(), target);
+    if (getOperation().isExternal()) {
+      return;
     }
+    nn::visitBlocks(getOperation().front(), [&](Block &block) {
+      Fuser(block, target).run();
+      computeAgain(block, target);
+      splitReductions(block, target);
+      joinSmallKernels(block, target);
+    });
   }
 };
 

@@ -312,9 +312,9 @@ private:
 
 } // namespace
 
-void joinSmallKernels(func::FuncOp function, exec::Target target) {
+void joinSmallKernels(Block &block, exec::Target target) {
   if (exec::traitsOf(target).launchBytes > 0) {
-    Joiner(function.getBody().front(), target).run();
+    Joiner(block, target).run();
   }
 }
 

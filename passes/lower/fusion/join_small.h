@@ -17,7 +17,7 @@ namespace ashlar::lower {
 // ops).
 //   %a1 = loop(%a, %da); nn.write @a, %a1                         %a1, %b1 = loop(%a, %da, %b, %db)
 //   %b1 = loop(%b, %db); nn.write @b, %b1                 ==>     nn.write @a, %a1; nn.write @b, %b1
-void joinSmallKernels(mlir::func::FuncOp function, exec::Target target);
+void joinSmallKernels(mlir::Block &block, exec::Target target);
 
 } // namespace ashlar::lower
 

@@ -8,6 +8,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/aliases.h"
 #include "dialects/support/operands_first.h"
 #include "passes/lower/calls/library_call.h"
@@ -315,7 +316,7 @@ struct OrderOps : impl::OrderOpsPassBase<OrderOps> {
 
   void runOnOperation() override {
     if (!getOperation().isExternal()) {
-      Orderer(getOperation().getBody().front()).run();
+      nn::visitBlocks(getOperation().front(), [](Block &block) { Orderer(block).run(); });
     }
   }
 };

@@ -285,8 +285,8 @@ private:
 
 } // namespace
 
-void splitReductions(func::FuncOp function, exec::Target target) {
-  for (auto fusion : llvm::make_early_inc_range(function.getOps<exec::FusionOp>())) {
+void splitReductions(Block &block, exec::Target target) {
+  for (auto fusion : llvm::make_early_inc_range(block.getOps<exec::FusionOp>())) {
     if (fusion.getKind() == exec::FusionKind::Rows || fusion.getKind() == exec::FusionKind::Columns) {
       Splitter(fusion, target).run();
     }

@@ -15,7 +15,7 @@ namespace ashlar::lower {
 // (segments, rest), the fusion reduces the rest, and a second one reduces the segments and computes the dependent ops. No element is
 // computed twice, and full results stay where they are.
 //   %y = columns(%x : 8192x256, ...)   ==>   %p = columns(reshape %x : 64x128x256, ...) : 64x256;   %y = columns(%p)
-void splitReductions(mlir::func::FuncOp function, exec::Target target);
+void splitReductions(mlir::Block &block, exec::Target target);
 
 } // namespace ashlar::lower
 

@@ -36,11 +36,21 @@ public:
     }
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
       out << program.getSymName() << "\n";
-      for (auto op : program.getBody().getOps<exec::CollectiveOp>()) {
-        if (failed(checkGroups(op)) || failed(checkMembers(op)) || failed(checkShapes(op))) {
-          return failure();
+      WalkResult result = program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
+        if (auto repeat = dyn_cast<exec::RepeatOp>(op)) {
+          out << "repeat " << repeat.getCount() << "\n"; // the order is that of one iteration, as often
         }
-        note(op);
+        auto collective = dyn_cast<exec::CollectiveOp>(op);
+        if (collective && (failed(checkGroups(collective)) || failed(checkMembers(collective)) || failed(checkShapes(collective)))) {
+          return WalkResult::interrupt();
+        }
+        if (collective) {
+          note(collective);
+        }
+        return WalkResult::advance();
+      });
+      if (result.wasInterrupted()) {
+        return failure();
       }
     }
     order.hash = llvm::xxh3_64bits(text);

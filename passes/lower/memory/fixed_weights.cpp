@@ -20,22 +20,27 @@ FixedBytes::FixedBytes(exec::VariantOp variant) {
     }
   }
   for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
-    for (auto instr : program.getBody().getOps<exec::InstrOpInterface>()) {
+    program.getBody().walk([&](exec::InstrOpInterface instr) {
+      const SmallVector<int64_t> counts = exec::repeatsAround(instr);
       for (const exec::BufferUse &use : instr.getUses()) {
         if (!use.isWritten || use.buffer.getSpace() != exec::Space::Arena || nn::hasRole(program, nn::ProgramRole::Init)) {
           continue;
         }
-        uint64_t begin = use.buffer.getOffset(), end = begin + byteSize(use.buffer.getType());
+        exec::BufferAttr swept = use.buffer.getSwept(counts);
+        uint64_t begin = swept.getOffset(), end = begin + byteSize(swept.getType());
         auto it = variables.upper_bound(begin);
         for (it = it == variables.begin() ? it : std::prev(it); it != variables.end() && it->first < end; ++it) {
           it->second.isWritten |= begin < it->second.end;
         }
       }
-    }
+    });
   }
 }
 
 bool FixedBytes::contains(exec::BufferAttr buffer) const {
+  if (!buffer.getStrides().empty()) {
+    return false;
+  }
   auto found = variables.find(buffer.getOffset());
   bool isVariable = buffer.getSpace() == exec::Space::Arena && found != variables.end() &&
                     found->second.end == buffer.getOffset() + byteSize(buffer.getType());
@@ -45,7 +50,7 @@ bool FixedBytes::contains(exec::BufferAttr buffer) const {
 void markFixedWeights(exec::VariantOp variant) {
   FixedBytes fixed(variant);
   variant.getBody().walk([&](exec::FixedWeightsOpInterface call) {
-    bool isInit = nn::hasRole(call->getParentOp(), nn::ProgramRole::Init);
+    bool isInit = nn::hasRole(call->getParentOfType<exec::ProgramOp>(), nn::ProgramRole::Init);
     exec::BufferAttr weights = call.getWeights();
     if (!isInit && weights && fixed.contains(weights)) {
       call.setFixedWeights(true);

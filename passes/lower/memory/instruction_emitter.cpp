@@ -6,6 +6,8 @@
 
 #include "passes/lower/calls/library_call.h"
 
+#include "dialects/nn/repeat.h"
+
 #include "runtime/abi/ashlar_rt.h"
 
 #include "mlir/IR/Builders.h"
@@ -48,6 +50,15 @@ private:
           exec::WaitOp::create(builder, op.getLoc(), tokens.lookup(op.getStarted().front().getDefiningOp()));
           return success();
         })
+        .Case([&](nn::RepeatOp op) {
+          const int64_t count = op.getCount();
+          builder.createBlock(&exec::RepeatOp::create(builder, op.getLoc(), count).getBody());
+          return success();
+        })
+        .Case([&](nn::YieldOp) {
+          builder.setInsertionPointAfter(builder.getInsertionBlock()->getParentOp());
+          return success();
+        })
         .Case([&](dist::AllGatherOp op) { return emitCollective(instruction, op, zerosFor(op), op.getDims()); })
         .Case([&](dist::ReduceScatterOp op) { return emitCollective(instruction, op, op.getDims(), zerosFor(op)); })
         .Case([&](dist::AllToAllOp op) {
@@ -72,7 +83,11 @@ private:
     const Storage &storage = program.storages[index];
     auto tensor = cast<RankedTensorType>(type);
     auto memref = MemRefType::get(tensor.getShape(), tensor.getElementType());
-    return exec::BufferAttr::get(builder.getContext(), storage.space, storage.offset, memref);
+    uint64_t offset = storage.offset;
+    for (std::optional<unsigned> rows = storage.rows; rows; rows = program.storages[*rows].rows) {
+      offset += program.storages[*rows].offset;
+    }
+    return exec::BufferAttr::get(builder.getContext(), storage.space, offset, memref, storage.strides);
   }
   exec::BufferAttr source(const Instruction &instruction, unsigned i) const {
     return buffer(instruction.operands[i], instruction.operandTypes[i]);

@@ -267,12 +267,12 @@ private:
     bool talks = variant.getNumStages() > 1;
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
       uint64_t together = 0;
-      for (Operation &op : program.getBody().front()) {
+      program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
         auto collective = dyn_cast<exec::CollectiveOp>(op);
         together = collective ? together + packedBytes(collective) : 0;
         most = std::max(most, together);
         talks = talks || (collective && collective.getKind() != CollectiveKind::Slice && membersOf(collective) > 1);
-      }
+      });
     }
     return most + (talks ? rt::kDeviceAlignment : 0);
   }

@@ -6,6 +6,7 @@
 #include "dialects/dist/stages.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "passes/lower/calls/library_call.h"
 #include "passes/lower/memory/fixed_weights.h"
 #include "passes/lower/memory/instruction_emitter.h"
@@ -76,7 +77,7 @@ void storeSplatByKernel(nn::ConstantOp op) {
     return;
   }
   for (OpOperand &use : llvm::make_early_inc_range(op->getUses())) {
-    if (!isa<nn::WriteOp, dist::SlotOpInterface, func::ReturnOp>(use.getOwner())) {
+    if (!isa<nn::WriteOp, dist::SlotOpInterface, func::ReturnOp, nn::RepeatOp>(use.getOwner())) {
       continue;
     }
     OpBuilder builder(use.getOwner());
@@ -103,8 +104,7 @@ void storeForCollectives(nn::ConstantOp op) {
 }
 
 // Drops what nobody uses and rewrites what has no instruction of its own.
-void prepare(func::FuncOp function, dist::MeshAttr mesh) {
-  Block &body = function.getBody().front();
+void prepare(Block &body, dist::MeshAttr mesh) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(body))) {
     if (isOpTriviallyDead(&op)) {
       op.erase();
@@ -209,7 +209,7 @@ private:
   LogicalResult buildPrograms(ArrayRef<func::FuncOp> functions, TensorTable &tensors, ConstantPool &constants,
                               std::vector<Program> &programs) {
     for (func::FuncOp function : functions) {
-      prepare(function, meshAttr);
+      nn::visitBlocks(function.front(), [&](Block &block) { prepare(block, meshAttr); });
       if (failed(tensors.addSignature(function))) {
         return failure();
       }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Decides where each value of a program is computed. Four walks over the function: number the instructions, give named values their place,
-// reuse dead ones, add the remaining copies.
+// Decides where each value of a program is computed. Four walks over the function: number the instructions, those of a body between the
+// repeat and its yield, give named values their place, reuse dead ones, add the remaining copies.
 
 #include "passes/lower/memory/program.h"
 
@@ -10,6 +10,7 @@
 #include "dialects/support/element_type.h"
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/kernels/kernel_emitter.h"
+#include "passes/lower/memory/repeat_rows.h"
 #include "passes/lower/memory/storage_uses.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -50,22 +51,28 @@ public:
     placeTemporaries();
     addInstructions();
     addRuns();
-    addCopies();
+    addCopies(outputCopies, end);
+    addCopies(variableCopies, end);
     return std::move(program);
   }
 
 private:
-  // A value that is to end up in a named storage although it is not computed there.
+  // A value that is to end up in a storage although it is not computed there.
   struct Copy {
     Value value;
     unsigned target;
     Location loc;
-    std::optional<int64_t> owner;                 // of the target
-    std::optional<unsigned> saved = std::nullopt; // a temporary with the value, when a copy overwrites its storage
+    std::optional<int64_t> owner = {};   // of the target
+    std::optional<unsigned> source = {}; // where the value is not in its place
+  };
+
+  // What a repeat copies: first values, rows at the begin of an iteration, and yielded values at the end of one.
+  struct RepeatCopies {
+    SmallVector<Copy> before, atBegin, yielded;
   };
 
   unsigned addStorage(Storage storage) {
-    program.storages.push_back(storage);
+    program.storages.push_back(std::move(storage));
     return program.storages.size() - 1;
   }
 
@@ -85,40 +92,41 @@ private:
     for (auto [argument, tensor] : llvm::zip_equal(body.getArguments(), tensors.inputs(program.function))) {
       places[argument] = named(tensor);
     }
-    for (Operation &op : body.without_terminator()) {
-      LogicalResult scanned =
-          TypeSwitch<Operation *, LogicalResult>(&op)
-              .Case([&](nn::ReadOp read) { return scanRead(read); })
-              .Case([&](nn::WriteOp write) { return scanWrite(write); })
-              .Case([&](nn::ConstantOp constant) {
-                places[constant.getResult()] =
-                    addStorage({exec::Space::Constant, /*temporary=*/false, constants.offsetOf(constant.getValue()), {}});
-                return success();
-              })
-              .Case([&](dist::AxisIndexOp index) { return scanAxisIndex(index); })
-              .Case([&](dist::SlotOpInterface slot) {
-                if (slot.isSource()) {
-                  places[slot.getSlotValue()] = named(tensors.passed(slot.getSlot()));
-                }
-                return success();
-              })
-              .Default([&](Operation *other) -> LogicalResult {
-                if (!isInstruction(other)) {
-                  if (aliasesOperands(other)) {
-                    return success();
-                  }
-                  return other->emitOpError("cannot be planned; only fusions, collectives, reads, writes and constants can, "
-                                            "run ashlar-fuse first");
-                }
-                times[other] = times.size();
-                return success();
-              });
-      if (failed(scanned)) {
-        return failure();
+    WalkResult result = body.walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
+      if (failed(scan(op))) {
+        return WalkResult::interrupt();
       }
-    }
+      return isa<exec::FusionOp>(op) ? WalkResult::skip() : WalkResult::advance();
+    });
     end = times.size();
-    return success();
+    return failure(result.wasInterrupted());
+  }
+
+  LogicalResult scan(Operation *op) {
+    return TypeSwitch<Operation *, LogicalResult>(op)
+        .Case([&](nn::ReadOp read) { return scanRead(read); })
+        .Case([&](nn::WriteOp write) { return scanWrite(write); })
+        .Case([&](nn::ConstantOp constant) {
+          places[constant.getResult()] =
+              addStorage({exec::Space::Constant, /*temporary=*/false, constants.offsetOf(constant.getValue()), {}});
+          return success();
+        })
+        .Case([&](dist::AxisIndexOp index) { return scanAxisIndex(index); })
+        .Case([&](dist::SlotOpInterface slot) {
+          if (slot.isSource()) {
+            places[slot.getSlotValue()] = named(tensors.passed(slot.getSlot()));
+          }
+          return success();
+        })
+        .Default([&](Operation *other) -> LogicalResult {
+          if (isInstruction(other) || isa<nn::RepeatOp, nn::YieldOp>(other)) {
+            times[other] = times.size();
+          } else if (!aliasesOperands(other) && !isa<func::ReturnOp>(other)) {
+            return other->emitOpError("cannot be planned; only fusions, collectives, reads, writes and constants can, "
+                                      "run ashlar-fuse first");
+          }
+          return success();
+        });
   }
 
   LogicalResult scanRead(nn::ReadOp read) {
@@ -149,10 +157,11 @@ private:
   }
 
   // Returns when `use` reads its value for the last time: at an instruction, or at the end by a copy. Asynchronous collectives read until
-  // they are awaited.
+  // they are awaited, repeats in their last iteration.
   int64_t timeOf(OpOperand &use) const {
     exec::AwaitOp await = findAwait(use.getOwner());
-    auto it = times.find(await ? await : use.getOwner());
+    auto repeat = dyn_cast<nn::RepeatOp>(use.getOwner());
+    auto it = times.find(await ? await : repeat ? endOf(repeat) : use.getOwner());
     return it == times.end() ? end : it->second;
   }
 
@@ -209,7 +218,8 @@ private:
   // Returns whether `value` may be computed over `oldValues`, the reads of the variable it goes to.
   bool canCompute(Value value, ArrayRef<Value> oldValues) const {
     Operation *producer = value.getDefiningOp();
-    if (!producer || !isInstruction(producer) || places.contains(value)) {
+    const bool isMadeOverTime = isStack(value) && oldValues.empty(); // row by row, so that nothing else can be there
+    if (!producer || !(isInstruction(producer) || isMadeOverTime) || places.contains(value)) {
       return false;
     }
     SmallVector<OpOperand *> uses;
@@ -253,6 +263,10 @@ private:
       lastUse[copy.value] = end;
     }
     for (auto &[op, time] : times) {
+      if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
+        placeRepeat(repeat, time, lastUse);
+        continue;
+      }
       for (OpResult result : resultsOf(op)) {
         if (!places.contains(result)) {
           places[result] = reuse(op, result, time, lastUse);
@@ -263,6 +277,66 @@ private:
     }
   }
 
+  // Places the arguments of a body, the results of the repeat, and what of the yielded values can be computed right there.
+  void placeRepeat(nn::RepeatOp repeat, int64_t time, const DenseMap<Value, int64_t> &lastUse) {
+    const int64_t last = times.lookup(endOf(repeat));
+    RepeatCopies &copies = copiesOf[repeat];
+    auto addTemporary = [&](Type type, int64_t until) {
+      Lifetime lifetime{time, std::max(last, until), static_cast<uint64_t>(byteSize(cast<ShapedType>(type)))};
+      return addStorage({exec::Space::Arena, /*temporary=*/true, 0, lifetime});
+    };
+    for (auto [operand, argument] : llvm::zip_equal(repeat.getCaptured(), repeat.getCapturedArguments())) {
+      places[argument] = places.lookup(getStorageRoot(operand));
+    }
+    for (auto [operand, argument] : llvm::zip_equal(repeat.getSliced(), repeat.getSlicedArguments())) {
+      const unsigned row = addRow(repeat, places.lookup(getStorageRoot(operand)), argument.getType());
+      places[argument] = row;
+      if (!isAlignedRow(argument.getType()) || meetsDevices(argument)) {
+        places[argument] = addTemporary(argument.getType(), last);
+        copies.atBegin.push_back({argument, places[argument], repeat.getLoc(), {}, row});
+      }
+    }
+    for (auto [result, value] : llvm::zip_equal(repeat.getStackedResults(), repeat.getYieldedStacked())) {
+      const unsigned stack = places.contains(result) ? places[result] : addTemporary(result.getType(), lastUse.lookup(result));
+      places[result] = stack;
+      const unsigned row = addRow(repeat, stack, value.getType());
+      placeYielded(value, row, {}, copies, isAlignedRow(value.getType()) && !meetsDevices(getStorageRoot(value)));
+    }
+    for (auto [i, operand] : llvm::enumerate(repeat->getOpOperands().take_front(repeat.getCarried().size()))) {
+      Value first = getStorageRoot(operand.get()), result = repeat->getResult(i), argument = repeat.getBody().getArgument(i);
+      const bool isRepeated = llvm::count_if(repeat->getOperands(), [&](Value other) { return getStorageRoot(other) == first; }) > 1;
+      const unsigned before = places.lookup(first);
+      const bool isTaken = canTake(first, before) && !isRepeated && lastUse.lookup(first) == last;
+      const unsigned storage = isTaken ? before : addTemporary(argument.getType(), lastUse.lookup(result));
+      Lifetime &lifetime = program.storages[storage].lifetime;
+      lifetime.last = std::max({lifetime.last, last, lastUse.lookup(result)});
+      if (!isTaken) {
+        copies.before.push_back({first, storage, repeat.getLoc()});
+      }
+      places[argument] = places[result] = storage;
+    }
+    for (auto [argument, value] : llvm::zip(repeat.getCarriedArguments(), repeat.getYielded())) {
+      placeYielded(value, places[argument], {argument}, copies, /*mayCompute=*/true);
+    }
+  }
+
+  // Computes a yielded value in its place, over `oldValues`, or has it copied there at the end of the iteration.
+  void placeYielded(Value yielded, unsigned place, ArrayRef<Value> oldValues, RepeatCopies &copies, bool mayCompute) {
+    Value value = getStorageRoot(yielded);
+    if (mayCompute && canCompute(value, oldValues)) {
+      places[value] = place;
+    } else {
+      copies.yielded.push_back({value, place, yielded.getLoc()});
+    }
+  }
+
+  unsigned addRow(nn::RepeatOp repeat, unsigned rows, Type type) {
+    return addStorage(rowOf(repeat, rows, program.storages[rows], cast<RankedTensorType>(type)));
+  }
+
+  // Whether a value that dies leaves a temporary to another one: an argument of a body does not, since iterations follow.
+  bool canTake(Value value, unsigned storage) const { return program.storages[storage].temporary && value.getDefiningOp(); }
+
   // Returns the storage of an operand that dies at `op` and may be overwritten by `result`; a new one when there is none.
   unsigned reuse(Operation *op, OpResult result, int64_t time, const DenseMap<Value, int64_t> &lastUse) {
     for (OpOperand &operand : op->getOpOperands()) {
@@ -270,8 +344,7 @@ private:
       unsigned storage = places.lookup(value);
       bool isTaken = llvm::any_of(op->getResults(), [&](OpResult other) { return places.contains(other) && places[other] == storage; });
       bool isRepeated = llvm::count_if(op->getOperands(), [&](Value other) { return getStorageRoot(other) == value; }) > 1;
-      if (program.storages[storage].temporary && !isTaken && !isRepeated && canOverwrite(operand, result) &&
-          diesAt(operand, time, lastUse)) {
+      if (canTake(value, storage) && !isTaken && !isRepeated && canOverwrite(operand, result) && diesAt(operand, time, lastUse)) {
         return storage;
       }
     }
@@ -295,7 +368,17 @@ private:
 
   void addInstructions() {
     for (auto &[op, time] : times) {
+      if (isa<nn::YieldOp>(op)) {
+        addCopies(copiesOf[op->getParentOp()].yielded, time);
+      } else if (isa<nn::RepeatOp>(op)) {
+        addCopies(copiesOf[op].before, time);
+      }
       Instruction instruction{op, op->getLoc(), {}, {}, {}, {}, {}};
+      if (isa<nn::RepeatOp, nn::YieldOp>(op)) {
+        program.instructions.push_back(std::move(instruction));
+        addCopies(copiesOf[op].atBegin, time);
+        continue;
+      }
       for (Value operand : op->getOperands()) {
         instruction.operands.push_back(places[getStorageRoot(operand)]);
         instruction.operandTypes.push_back(operand.getType());
@@ -317,7 +400,7 @@ private:
   void addRuns() {
     llvm::DenseSet<unsigned> taken;
     for (const Instruction &instruction : program.instructions) {
-      if (!isa<dist::AllReduceOp>(instruction.op) || instruction.operands.size() < 2) {
+      if (!isa_and_nonnull<dist::AllReduceOp>(instruction.op) || instruction.operands.size() < 2) {
         continue;
       }
       for (const SmallVector<unsigned> &storages : {instruction.operands, instruction.results}) {
@@ -332,31 +415,33 @@ private:
     }
   }
 
-  void addCopy(unsigned source, unsigned target, Type type, Location loc, std::optional<int64_t> owner = {}) {
-    program.instructions.push_back({nullptr, loc, {source}, {target}, {type}, {type}, {-1}, owner});
+  void addCopy(unsigned source, unsigned target, const Copy &copy) {
+    Type type = copy.value.getType();
+    program.instructions.push_back({nullptr, copy.loc, {source}, {target}, {type}, {type}, {-1}, copy.owner});
   }
 
-  // Adds the copies at the end, first to outputs, then to variables. A variable that is itself a source goes through a temporary, so that
-  // two variables can swap values.
-  void addCopies() {
-    for (const Copy &copy : outputCopies) {
-      addCopy(places[copy.value], copy.target, copy.value.getType(), copy.loc);
-    }
+  // Adds copies at a time. The source of one that is the target of another goes through a temporary, so that two variables, or two carried
+  // values, can swap.
+  void addCopies(MutableArrayRef<Copy> copies, int64_t time) {
     llvm::DenseSet<unsigned> targets;
-    for (const Copy &copy : variableCopies) {
-      targets.insert(copy.target);
-    }
-    for (Copy &copy : variableCopies) {
-      Type type = copy.value.getType();
-      if (targets.contains(places[copy.value])) {
-        Lifetime lifetime{end, end, static_cast<uint64_t>(byteSize(cast<ShapedType>(type)))};
-        unsigned temporary = addStorage({exec::Space::Arena, /*temporary=*/true, 0, lifetime});
-        addCopy(places[copy.value], temporary, type, copy.loc, copy.owner);
-        copy.saved = temporary;
+    for (Copy &copy : copies) {
+      copy.source = copy.source.value_or(places[copy.value]);
+      if (*copy.source != copy.target) {
+        targets.insert(copy.target);
       }
     }
-    for (const Copy &copy : variableCopies) {
-      addCopy(copy.saved.value_or(places[copy.value]), copy.target, copy.value.getType(), copy.loc, copy.owner);
+    for (Copy &copy : copies) {
+      if (*copy.source != copy.target && targets.contains(*copy.source)) {
+        Lifetime lifetime{time, time, static_cast<uint64_t>(byteSize(cast<ShapedType>(copy.value.getType())))};
+        unsigned temporary = addStorage({exec::Space::Arena, /*temporary=*/true, 0, lifetime});
+        addCopy(*copy.source, temporary, copy);
+        copy.source = temporary;
+      }
+    }
+    for (const Copy &copy : copies) {
+      if (*copy.source != copy.target) {
+        addCopy(*copy.source, copy.target, copy);
+      }
     }
   }
 
@@ -373,6 +458,7 @@ private:
   llvm::DenseSet<unsigned> written;               // tensors of variables
   DenseMap<unsigned, SmallVector<Value>> readsOf; // by tensor
   SmallVector<Copy> outputCopies, variableCopies;
+  DenseMap<Operation *, RepeatCopies> copiesOf; // by repeat
 };
 
 } // namespace

@@ -16,13 +16,18 @@ namespace ashlar::lower {
 struct Storage {
   exec::Space space = exec::Space::Arena;
   bool temporary = false;
-  uint64_t offset = 0; // of a temporary: not known before packing
+  uint64_t offset = 0; // of a temporary: not known before packing; of a row: in the first iteration, from the begin of the rows
   Lifetime lifetime;   // of a temporary, in instruction indices
+  // Of a row that a repeat reads or makes: the storage of all rows, and the bytes by which it moves (exec::BufferAttr).
+  std::optional<unsigned> rows = {};
+  llvm::SmallVector<int64_t, 1> strides = {};
 };
 
 // One instruction. Operands, results and types are parallel lists.
 struct Instruction {
-  mlir::Operation *op = nullptr; // exec.fusion, exec.await, a dist collective or dist.slice; null: copies operand 0 to result 0
+  // exec.fusion, exec.await, a dist collective or dist.slice; null: copies operand 0 to result 0. nn.repeat: its iterations begin, and end
+  // with its nn.yield.
+  mlir::Operation *op = nullptr;
   mlir::Location loc;
   llvm::SmallVector<unsigned> operands, results; // indices of storages
   llvm::SmallVector<mlir::Type> operandTypes, resultTypes;
@@ -43,12 +48,17 @@ struct Program {
   std::vector<BufferRun> temporaryRuns() const;
 };
 
-// Turns a function of nn.read, nn.write, nn.constant, exec.fusion, exec.await, dist collectives, ops on slots and return into a program.
+// Turns a function of nn.read, nn.write, nn.constant, nn.repeat, exec.fusion, exec.await, dist collectives, ops on slots and return into a
+// program.
 //
 // A value is computed right where it must end up if nothing is read there afterwards: in its variable, in its output, or over an operand
 // that dies. Otherwise it is copied at the end: outputs first, then variables, so that every read of a variable sees the value from before
-// the program. The target's kernels decide which operands may be overwritten. Fails with an error when the function holds another op, or
-// reads a variable after writing it.
+// the program. The target's kernels decide which operands may be overwritten.
+//
+// The body of a repeat has the same temporaries in all iterations; what the repeat reads lives until it ends. Rows of sliced tensors are
+// read where they lie, and rows of stacked ones made there, if they begin at multiples of the alignment and no collective has them; others
+// are copied. A carried value has one place, which its next value is computed over or copied to. Fails with an error when the function
+// holds another op, or reads a variable after writing it.
 mlir::FailureOr<Program> buildProgram(mlir::func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh,
                                       exec::Target target);
 

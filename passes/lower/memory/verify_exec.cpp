@@ -67,6 +67,13 @@ public:
     return bytes == 0 || (it != ranges.end() && it->second == placeOf(buffer) + bytes);
   }
 
+  // Returns whether they are a part of what one write left.
+  bool holdsPart(exec::BufferAttr buffer) const {
+    uint64_t bytes = byteSize(buffer.getType());
+    auto it = ranges.upper_bound(placeOf(buffer));
+    return bytes == 0 || (it != ranges.begin() && std::prev(it)->second >= placeOf(buffer) + bytes);
+  }
+
 private:
   std::map<uint64_t, uint64_t> ranges; // begin -> end
 };
@@ -105,13 +112,16 @@ public:
     return success();
   }
 
-  LogicalResult finish() {
-    if (collectives.empty()) {
+  // Checks that everything was waited for that was started since there were `before` under way.
+  LogicalResult finish(size_t before = 0) {
+    if (collectives.size() <= before) {
       return success();
     }
-    exec::CollectiveOp first = collectives.front();
+    exec::CollectiveOp first = collectives.back();
     return first.emitOpError("is started with the token ") << *first.getToken() << ", and nothing waits for it";
   }
+
+  size_t size() const { return collectives.size(); }
 
 private:
   SmallVector<exec::CollectiveOp> collectives;
@@ -276,7 +286,28 @@ private:
 
   LogicalResult verifyProgram(exec::VariantOp variant, exec::ProgramOp program, ArenaContents contents) {
     Underway underway;
-    for (Operation &op : program.getBody().front()) {
+    if (failed(verifyInstructions(variant, program.getBody().front(), contents, underway))) {
+      return failure();
+    }
+    for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
+      const bool isKept = tensor.getRole() == exec::Role::Variable || tensor.getRole() == exec::Role::State;
+      if (isHere(tensor) && isKept && !contents.holds(tensor.getBuffer())) { // C14
+        return program.emitOpError("leaves something else where @") << tensor.getSymName() << " is kept";
+      }
+    }
+    return underway.finish(); // C12
+  }
+
+  // Checks the instructions of a program or of a repeat, and notes what they leave in the arena.
+  LogicalResult verifyInstructions(exec::VariantOp variant, Block &block, ArenaContents &contents, Underway &underway) {
+    const SmallVector<int64_t> counts = block.empty() ? SmallVector<int64_t>() : exec::repeatsAround(&block.front());
+    for (Operation &op : block) {
+      if (auto repeat = dyn_cast<exec::RepeatOp>(op)) {
+        if (failed(verifyRepeat(variant, repeat, contents, underway))) {
+          return failure();
+        }
+        continue;
+      }
       auto instr = dyn_cast<exec::InstrOpInterface>(op);
       if (!instr) {
         return op.emitOpError("is not an instruction");
@@ -290,45 +321,77 @@ private:
       if (auto kernel = dyn_cast<exec::KernelOp>(op); kernel && failed(verifyCall(kernel))) {
         return failure();
       }
-      SmallVector<exec::BufferUse> uses = instr.getUses();
-      for (const exec::BufferUse &use : uses) {
-        if (failed(verifyPlace(&op, variant, use.buffer))) {
-          return failure();
-        }
-        if (use.isWritten && !isMutable(use.buffer)) { // C3
-          return op.emitOpError("writes to the constants at offset ") << use.buffer.getOffset();
-        }
-        bool isNeeded = use.isRead && isMutable(use.buffer) && needsSources(variant, &op);
-        if (isNeeded && !contents.holds(use.buffer)) { // C5
-          return op.emitOpError("reads ") << byteSize(use.buffer.getType()) << " bytes at offset " << use.buffer.getOffset()
-                                          << " of the arena, which no tensor or earlier instruction left there";
-        }
-        if (!underway.mayUse(use)) { // C12
-          return op.emitOpError("uses ") << byteSize(use.buffer.getType()) << " bytes at offset " << use.buffer.getOffset()
-                                         << " of the arena while a collective that is under way does";
-        }
-      }
-      if (failed(followTokens(op, underway))) { // C12
+      if (failed(verifyUses(variant, instr, counts, contents, underway)) || failed(followTokens(op, underway))) { // C12
         return failure();
       }
-      for (const exec::BufferUse &use : uses) {
-        if (use.isWritten) {
-          contents.write(use.buffer);
-        }
-      }
-      for (const exec::BufferUse &use : uses) { // C6
-        if (use.isWritten && !contents.holds(use.buffer)) {
-          return op.emitOpError("writes two buffers that share bytes, one at offset ") << use.buffer.getOffset() << " of the arena";
-        }
+    }
+    return success();
+  }
+
+  // An iteration finds what the one before it left: two of them are all that there can be.
+  LogicalResult verifyRepeat(exec::VariantOp variant, exec::RepeatOp repeat, ArenaContents &contents, Underway &underway) {
+    constexpr int64_t kIterations = 2;
+    const Underway before = underway;
+    for (int64_t i = 0; i < std::min<int64_t>(repeat.getCount(), kIterations); ++i) {
+      underway = before;
+      if (failed(verifyInstructions(variant, repeat.getBody().front(), contents, underway)) || failed(underway.finish(before.size()))) {
+        return failure();
       }
     }
-    for (auto tensor : variant.getBody().getOps<exec::TensorOp>()) {
-      const bool isKept = tensor.getRole() == exec::Role::Variable || tensor.getRole() == exec::Role::State;
-      if (isHere(tensor) && isKept && !contents.holds(tensor.getBuffer())) { // C14
-        return program.emitOpError("leaves something else where @") << tensor.getSymName() << " is kept";
+    return success();
+  }
+
+  // Checks the uses of an instruction's buffers, of those that move all places at once, and notes what it leaves there.
+  LogicalResult verifyUses(exec::VariantOp variant, exec::InstrOpInterface op, ArrayRef<int64_t> counts, ArenaContents &contents,
+                           const Underway &underway) {
+    SmallVector<exec::BufferUse> uses = op.getUses();
+    for (exec::BufferUse &use : uses) {
+      if (failed(verifyPlace(op, variant, use.buffer)) || failed(verifyMoves(op, use.buffer, counts))) {
+        return failure();
+      }
+      exec::BufferAttr swept = use.buffer.getSwept(counts);
+      const bool moves = swept != use.buffer;
+      use.buffer = swept;
+      if (moves && failed(verifyRange(op, variant, swept))) {
+        return failure();
+      }
+      if (use.isWritten && !isMutable(swept)) { // C3
+        return op.emitOpError("writes to the constants at offset ") << swept.getOffset();
+      }
+      bool isNeeded = use.isRead && isMutable(swept) && needsSources(variant, op);
+      if (isNeeded && !(moves ? contents.holdsPart(swept) : contents.holds(swept))) { // C5
+        return op.emitOpError("reads ") << byteSize(swept.getType()) << " bytes at offset " << swept.getOffset()
+                                        << " of the arena, which no tensor or earlier instruction left there";
+      }
+      if (!underway.mayUse(use)) { // C12
+        return op.emitOpError("uses ") << byteSize(swept.getType()) << " bytes at offset " << swept.getOffset()
+                                       << " of the arena while a collective that is under way does";
       }
     }
-    return underway.finish(); // C12
+    for (const exec::BufferUse &use : uses) {
+      if (use.isWritten) {
+        contents.write(use.buffer);
+      }
+    }
+    for (const exec::BufferUse &use : uses) { // C6
+      if (use.isWritten && !contents.holds(use.buffer)) {
+        return op.emitOpError("writes two buffers that share bytes, one at offset ") << use.buffer.getOffset() << " of the arena";
+      }
+    }
+    return success();
+  }
+
+  // (C16) A buffer moves in repeats that there are; only copies use places that are not aligned.
+  static LogicalResult verifyMoves(Operation *op, exec::BufferAttr buffer, ArrayRef<int64_t> counts) {
+    if (buffer.getStrides().size() > counts.size()) {
+      return op->emitOpError("has a buffer that moves in ") << buffer.getStrides().size() << " repeats but is in " << counts.size();
+    }
+    for (int64_t stride : buffer.getStrides()) {
+      if (stride % ASHLAR_RT_ALIGNMENT != 0 && !isa<exec::CopyOp>(op)) {
+        return op->emitOpError("has a buffer that moves by ") << stride << " bytes, not a multiple of " << ASHLAR_RT_ALIGNMENT;
+      }
+    }
+    return success();
   }
 
   static LogicalResult followTokens(Operation &op, Underway &underway) {
@@ -340,23 +403,31 @@ private:
   }
 
   LogicalResult verifyPlace(Operation *op, exec::VariantOp variant, exec::BufferAttr buffer) {
-    bool isArena = buffer.getSpace() == exec::Space::Arena, isSlot = buffer.getSpace() == exec::Space::Slot;
-    uint64_t limit = isArena ? variant.getArenaBytes() : isSlot ? variant.getSlotBytes() : constantBytes;
-    uint64_t bytes = byteSize(buffer.getType());
     std::string fault = findSizeFault(buffer.getType().getShape(), buffer.getType().getElementType());
     if (!fault.empty()) { // C2
       return op->emitOpError(fault);
     }
+    if (failed(verifyRange(op, variant, buffer))) {
+      return failure();
+    }
+    const bool isArena = buffer.getSpace() == exec::Space::Arena, isRow = isa<exec::CopyOp>(op) && !buffer.getStrides().empty();
+    bool isCoordinate = isArena && buffer.getOffset() < variant.getCoordinatesOffset() + variant.getAxisSizes().size() * sizeof(int64_t);
+    if (buffer.getOffset() % ASHLAR_RT_ALIGNMENT != 0 && !isCoordinate && !isRow) { // C2
+      return op->emitOpError("has a buffer at offset ") << buffer.getOffset() << ", not a multiple of " << ASHLAR_RT_ALIGNMENT;
+    }
+    return success();
+  }
+
+  LogicalResult verifyRange(Operation *op, exec::VariantOp variant, exec::BufferAttr buffer) {
+    bool isArena = buffer.getSpace() == exec::Space::Arena, isSlot = buffer.getSpace() == exec::Space::Slot;
+    uint64_t limit = isArena ? variant.getArenaBytes() : isSlot ? variant.getSlotBytes() : constantBytes;
+    uint64_t bytes = byteSize(buffer.getType());
     if (bytes > limit || buffer.getOffset() > limit - bytes) { // C2
       return op->emitOpError("has a buffer of ") << bytes << " bytes at offset " << buffer.getOffset() << " of "
                                                  << (isArena  ? "an arena"
                                                      : isSlot ? "a slot"
                                                               : "constants")
                                                  << " of " << limit << " bytes";
-    }
-    bool isCoordinate = isArena && buffer.getOffset() < variant.getCoordinatesOffset() + variant.getAxisSizes().size() * sizeof(int64_t);
-    if (buffer.getOffset() % ASHLAR_RT_ALIGNMENT != 0 && !isCoordinate) { // C2
-      return op->emitOpError("has a buffer at offset ") << buffer.getOffset() << ", not a multiple of " << ASHLAR_RT_ALIGNMENT;
     }
     return success();
   }

@@ -4,6 +4,7 @@
 
 #include "passes/lower/overlap/costed_program.h"
 
+#include "dialects/nn/repeat.h"
 #include "dialects/support/aliases.h"
 #include "passes/lower/memory/storage_uses.h"
 
@@ -38,7 +39,7 @@ int64_t computePs(exec::FusionOp fusion, const analysis::DeviceRates &rates) {
 
 CostedProgram::CostedProgram(Block &block, const analysis::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
   for (Operation &op : block) {
-    if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp>(op)) {
+    if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp, nn::RepeatOp>(op)) {
       numbers[&op] = instructions.size();
       instructions.push_back(&op);
       ops.push_back(estimate(op, rates));
@@ -83,6 +84,8 @@ analysis::CostedOp CostedProgram::estimate(Operation &op, const analysis::Device
   }
   if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
     estimated.timePs = computePs(fusion, rates);
+  } else if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
+    estimated.timePs = static_cast<int64_t>(repeat.getCount()) * CostedProgram(repeat.getBody().front(), rates, handOverPs).alonePs();
   } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
     estimated.runsBeside = analysis::movesBeside(collective);
     estimated.timePs = analysis::collectiveTimePs(collective) + (estimated.runsBeside ? handOverPs : 0);

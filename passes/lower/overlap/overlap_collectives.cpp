@@ -9,6 +9,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/exec/target_traits.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/operands_first.h"
 #include "passes/analysis/costs.h"
 
@@ -95,7 +96,7 @@ struct OverlapCollectivesPass : public impl::OverlapCollectivesPassBase<OverlapC
     analysis::DeviceRates rates = analysis::findDeviceRates(module);
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
-        overlap(function.getBody().front(), rates);
+        nn::visitBlocks(function.front(), [&](Block &block) { overlap(block, rates); });
       }
     }
   }

@@ -7,6 +7,7 @@
 #include "runtime/abi/memory_sizes.h"
 #include "runtime/execute/cpu/cpu_program.h"
 #include "runtime/execute/numerics.h"
+#include "runtime/execute/repeats.h"
 
 #include <algorithm>
 #include <cstring>
@@ -55,9 +56,7 @@ Status CpuExecutor::create(const ashlar_rt_image &source, const ashlar_rt_varian
     std::memcpy(seat.arena(device) + variant->coordinates_offset, at.data(), at.size() * sizeof(int64_t));
   }
   for (uint32_t i = 0; i < variant->num_programs; ++i) {
-    for (uint32_t k = 0; k < variant->programs[i].num_instrs; ++k) {
-      ASHLAR_RETURN_IF_ERROR(checkBuffers(variant->programs[i].instrs[k]));
-    }
+    ASHLAR_RETURN_IF_ERROR(checkInstrs(variant->programs[i]));
     auto program = std::make_unique<CpuProgram>(variant->programs[i]);
     ASHLAR_RETURN_IF_ERROR(program->resolve({*image, *variant, *communicator, *pool, workspace, options}));
     programs.push_back(std::move(program));
@@ -159,8 +158,10 @@ Status CpuExecutor::run(Program &base, uint64_t microBatch) {
     if (options.profile || options.checkNumerics || records) {
       ASHLAR_RETURN_IF_ERROR(runWatched(program, slot));
     } else {
-      for (const Step &step : program.steps(slot)) {
-        ASHLAR_RETURN_IF_ERROR(run(step, program));
+      std::vector<Step> &steps = program.steps(slot);
+      for (InstrCursor cursor(program.source); cursor.next();) {
+        steps[cursor.instr()].move(cursor);
+        ASHLAR_RETURN_IF_ERROR(run(steps[cursor.instr()], program));
       }
     }
     return program.offer(slot);
@@ -180,14 +181,17 @@ Status CpuExecutor::settle(Status status) {
 
 Status CpuExecutor::runWatched(CpuProgram &program, uint64_t slot) {
   int device = 0;
+  InstrCursor cursor(program.source);
   auto load = [&](const ashlar_rt_buffer &buffer, Status &) -> const void * {
-    return communicator->arena(device) + offsetInArena(*variant, buffer, slot);
+    return communicator->arena(device) + offsetInArena(*variant, buffer, slot) + cursor.shiftOf(buffer);
   };
   for (device = 0; options.checkNumerics && device < devices; ++device) {
     ASHLAR_RETURN_IF_ERROR(checkInputs(program, *variant, communicator->firstDevice() + device, load));
   }
   std::vector<Step> &steps = program.steps(slot);
-  for (size_t i = 0; i < steps.size(); ++i) {
+  while (cursor.next()) {
+    const uint32_t i = cursor.instr();
+    steps[i].move(cursor);
     ASHLAR_RETURN_IF_ERROR(program.watch(i).time([&] { return run(steps[i], program); }));
     for (device = steps[i].begin; options.checkNumerics && device < steps[i].end; ++device) {
       ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, communicator->firstDevice() + device, load));

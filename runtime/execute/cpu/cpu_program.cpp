@@ -112,6 +112,19 @@ char *CpuSurroundings::address(const ashlar_rt_buffer &buffer, int device, uint6
   return base + offsetInArena(variant, buffer, slot);
 }
 
+void Step::move(const InstrCursor &cursor) {
+  for (uint32_t i = 0; moving != nullptr && i < numBuffers; ++i) {
+    if (moving->buffers[i].num_strides == 0) {
+      continue; // it may be an ordered one
+    }
+    const int64_t shift = cursor.shiftOf(moving->buffers[i]);
+    for (int device = begin; device < end; ++device) {
+      const size_t place = static_cast<size_t>(device) * numBuffers + i;
+      buffers[place] = static_cast<char *>(places[place]) + shift;
+    }
+  }
+}
+
 std::string CpuProgram::label(size_t instr) const {
   const Step &step = instances[0][instr];
   const char *kernel = step.gemm != nullptr        ? step.gemm->kernelName()
@@ -180,6 +193,11 @@ Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t ind
     }
   }
   step.buffers = addresses.back().data();
+  if (std::any_of(instr.buffers, instr.buffers + instr.num_buffers, [](const auto &buffer) { return buffer.num_strides != 0; })) {
+    addresses.push_back(addresses.back());
+    step.places = addresses.back().data();
+    step.moving = &instr;
+  }
   findDevices(instr, surroundings.communicator, step.begin, step.end);
   if (instr.kind == ASHLAR_RT_KERNEL) {
     const auto &desc = *static_cast<const ashlar_rt_kernel_desc *>(instr.desc);
@@ -201,7 +219,7 @@ Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t ind
     }
   } else if (instr.kind == ASHLAR_RT_COPY) {
     step.copyBytes = instr.buffers[0].bytes;
-  } else {
+  } else if (instr.kind != ASHLAR_RT_REPEAT) {
     return internal("{}: unknown kind of instruction {}", instr.name, instr.kind);
   }
   return Status();

@@ -8,6 +8,7 @@
 #include "runtime/comm/progress_thread.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/execute/executor.h"
+#include "runtime/execute/repeats.h"
 #include "runtime/kernels/cpu/attention/attention.h"
 #include "runtime/kernels/cpu/conv/conv.h"
 #include "runtime/kernels/cpu/gemm.h"
@@ -23,7 +24,9 @@ struct Step {
   uint32_t kind = 0;
   uint32_t numBuffers = 0;
   void **buffers = nullptr;
-  int begin = 0; // devices [begin, end) of this process run it
+  const ashlar_rt_instr *moving = nullptr; // an instruction with buffers that move
+  void *const *places = nullptr;           // of that one: the addresses of its buffers in first iterations
+  int begin = 0;                           // devices [begin, end) of this process run it
   int end = 0;
   ashlar_rt_kernel_fn function = nullptr;
   int64_t extent = 0;
@@ -39,6 +42,9 @@ struct Step {
   uint32_t token = 0;                // of a collective that is started, or of its wait
   const Stopwatch *beside = nullptr; // of a collective that is started: for the time from then to its end
   size_t copyBytes = 0;
+
+  // Moves the buffers to where they are in an iteration.
+  void move(const InstrCursor &cursor);
 };
 
 // The surroundings of programs of one executor. All outlive them.

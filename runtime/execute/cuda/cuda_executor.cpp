@@ -105,8 +105,10 @@ Status CudaExecutor::open(const ashlar_rt_image &source, const ashlar_rt_variant
     return internal("{} devices a process on cuda", devices);
   }
   for (uint32_t i = 0; i < variant->num_programs; ++i) {
-    for (uint32_t k = 0; k < variant->programs[i].num_instrs; ++k) {
-      ASHLAR_RETURN_IF_ERROR(checkBuffers(variant->programs[i].instrs[k]));
+    const ashlar_rt_program &program = variant->programs[i];
+    ASHLAR_RETURN_IF_ERROR(checkInstrs(program));
+    if (std::any_of(program.instrs, program.instrs + program.num_instrs, [](auto &instr) { return instr.kind == ASHLAR_RT_REPEAT; })) {
+      return internal("program {} has repeats, which this target does not run", program.name);
     }
   }
   ASHLAR_RETURN_IF_ERROR(context.open(seat, *variant));

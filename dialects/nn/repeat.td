@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loop as an op. Its classes are in repeat.h, apart from nn.h.
+// A loop as an op, and the flat form that it has between layouts and partitioning. The classes are in repeat.h, apart from nn.h.
 
 #ifndef ASHLAR_DIALECTS_NN_REPEAT_TD
 #define ASHLAR_DIALECTS_NN_REPEAT_TD
@@ -66,6 +66,70 @@ def Nn_YieldOp : Nn_Op<"yield", [Pure, Terminator, HasParent<"RepeatOp">]> {
   let arguments = (ins Variadic<Nn_Tensor>:$values);
   let builders = [OpBuilder<(ins), [{ build($_builder, $_state, ::mlir::ValueRange()); }]>];
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+}
+
+//===-- The flat form -----------------------------------------------------------------------------------------------------------------===//
+
+// A loop whose ops stand among those of the program, so that passes on layouts see one program. The loop is the ops that depend on its
+// repeat_carry and repeat_row ops, up to its repeat_next and repeat_stack ops: what the data says, not places in the text. `loop` is the number
+// of the loop in its function; loops inside of another have larger numbers than it.
+class Nn_FlatRepeatOp<string opMnemonic, list<Trait> traits>
+    : Nn_Op<opMnemonic, !listconcat([DeclareOpInterfaceMethods<ShardingRuleOpInterface>, Nn_Computes<"Free", "Follow", "moved">], traits)> {
+  let hasVerifier = 1;
+}
+
+def Nn_RepeatCarryOp : Nn_FlatRepeatOp<"repeat_carry", [Pure, DelaysSums, SameOperandsAndResultType]> {
+  let summary = "A carried value in an iteration of a flat loop";
+  let description = [{
+    The operand is the first value. The op is the whole form of a carried value together with its `nn.repeat_next`. `number` distinguishes
+    carried values of one loop that begin alike.
+
+        %h = nn.repeat_carry %first loop 0 number 0 count 3 reversed : tensor<2x4xf32>
+
+    **Constraints:** (C1) count >= 0.
+  }];
+  let arguments = (ins Nn_Tensor:$first, I64Attr:$loop, I64Attr:$number, I64Attr:$count, UnitAttr:$reversed);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$first `loop` $loop `number` $number `count` $count (`reversed` $reversed^)? attr-dict `:` type($result)";
+}
+
+def Nn_RepeatRowOp : Nn_FlatRepeatOp<"repeat_row", [Pure, MovesElements]> {
+  let summary = "The row of a sliced tensor in an iteration of a flat loop";
+  let description = [{
+        %x = nn.repeat_row %xs loop 0 count 3 reversed : tensor<3x2x4xf32> -> tensor<2x4xf32>
+
+    **Constraints:** (C1) count >= 0; (C2) the operand has count rows of the type of the result.
+  }];
+  let arguments = (ins Nn_Tensor:$stack, I64Attr:$loop, I64Attr:$count, UnitAttr:$reversed);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$stack `loop` $loop `count` $count (`reversed` $reversed^)? attr-dict `:` type($stack) `->` type($result)";
+}
+
+def Nn_RepeatNextOp : Nn_FlatRepeatOp<"repeat_next", [DelaysSums, AliasesOperands, SameOperandsAndResultType]> {
+  let summary = "The next carried value of an iteration of a flat loop, and behind the loop the last one";
+  let description = [{
+    `value` is the value that the next iteration has as `carried`, the result the one after the last iteration. The op has the effect of a
+    write, so it stays where only iterations read the value.
+
+        %last = nn.repeat_next %next of %h : tensor<2x4xf32>
+
+    **Constraints:** (C1) `carried` is the result of an nn.repeat_carry.
+  }];
+  let arguments = (ins Nn_Tensor:$value, Arg<Nn_Tensor, "", [MemWrite]>:$carried);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$value `of` $carried attr-dict `:` type($result)";
+}
+
+def Nn_RepeatStackOp : Nn_FlatRepeatOp<"repeat_stack", [Pure, DelaysSums]> {
+  let summary = "The rows that the iterations of a flat loop have of a value, as one tensor behind the loop";
+  let description = [{
+        %all = nn.repeat_stack %next loop 0 count 3 reversed : tensor<2x4xf32> -> tensor<3x2x4xf32>
+
+    **Constraints:** (C1) count >= 0; (C2) the result has count rows of the type of the operand.
+  }];
+  let arguments = (ins Nn_Tensor:$row, I64Attr:$loop, I64Attr:$count, UnitAttr:$reversed);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = "$row `loop` $loop `count` $count (`reversed` $reversed^)? attr-dict `:` type($row) `->` type($result)";
 }
 
 #endif // ASHLAR_DIALECTS_NN_REPEAT_TD

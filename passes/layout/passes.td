@@ -7,6 +7,28 @@
 
 include "mlir/Pass/PassBase.td"
 
+def FlattenRepeatsPass : Pass<"ashlar-flatten-repeats", "::mlir::func::FuncOp"> {
+  let summary = "Puts the ops of repeats among those of the program.";
+  let description = [{
+    Passes on layouts see one program: a body has layouts as any other ops have. A carried value has one layout in all iterations, before
+    the first and behind the last; the rows of sliced and stacked tensors are not sharded. Repeats in bodies are flattened, too.
+
+        %last, %rows = nn.repeat 2 carried(%h = %first) sliced(%x = %xs) : (tensor<4xf32>, tensor<2x4xf32>) -> (tensor<4xf32>, tensor<2x4xf32>) {
+          %next = nn.mul %h, %x : tensor<4xf32>
+          nn.yield %next, %next : tensor<4xf32>, tensor<4xf32>
+        }
+    ==>
+        %h = nn.repeat_carry %first loop 0 number 0 count 2 : tensor<4xf32>
+        %x = nn.repeat_row %xs loop 0 count 2 : tensor<2x4xf32> -> tensor<4xf32>
+        %next = nn.mul %h, %x : tensor<4xf32>
+        %last = nn.repeat_next %next of %h : tensor<4xf32>
+        %rows = nn.repeat_stack %next loop 0 count 2 : tensor<4xf32> -> tensor<2x4xf32>
+
+    Leaves no `nn.repeat`; ashlar-nest-repeats makes them again.
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
 def SeedLayoutsPass : Pass<"ashlar-seed-layouts", "::mlir::ModuleOp"> {
   let summary = "Creates the mesh and shards the batch over some of its axes.";
   let description = [{

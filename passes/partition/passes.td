@@ -29,6 +29,28 @@ def PartitionPass : Pass<"ashlar-partition", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
 }
 
+def NestRepeatsPass : Pass<"ashlar-nest-repeats", "::mlir::func::FuncOp"> {
+  let summary = "Makes repeats of flat loops.";
+  let description = [{
+    The inverse of ashlar-flatten-repeats, in any form of a program. Ops that depend on what the iterations read are the body; all others stand in
+    front of the repeat, so the collective of a captured weight runs once. Broadcasts of smaller tensors go into the bodies that read them.
+
+        %h = nn.repeat_carry %first loop 0 number 0 count 2 : tensor<4x8xf32>
+        %g = dist.all_gather %w dim = 1 over ["tp"] : tensor<8x4xf32> -> tensor<8x8xf32>
+        %next = nn.matmul %h, %g : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
+        %last = nn.repeat_next %next of %h : tensor<4x8xf32>
+    ==>
+        %g = dist.all_gather %w dim = 1 over ["tp"] : tensor<8x4xf32> -> tensor<8x8xf32>
+        %last = nn.repeat 2 carried(%h = %first) captured(%v = %g) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32> {
+          %next = nn.matmul %h, %v : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
+          nn.yield %next : tensor<4x8xf32>
+        }
+
+    Leaves no op of a flat loop.
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
 def SimplifyCollectivesPass : Pass<"ashlar-simplify-collectives", "::mlir::ModuleOp"> {
   let summary = "Removes redundant collectives.";
   let description = [{

@@ -179,11 +179,42 @@ private:
       }
       addValue(argument, *tensor, std::nullopt);
     }
+    const nn::LoopNest nest(function.front());
     for (Operation &op : function.front()) {
-      if (failed(addProgramOp(function, op))) {
+      Value carried = nn::findCarried(&op);
+      if (failed(carried ? addCarried(op, carried) : addProgramOp(function, op))) {
         return failure();
       }
+      ProblemOp &row = problem.ops.back();
+      row.loops = nest.of(&op);
+      row.runs = nest.countRuns(row.loops);
+      for (unsigned result : row.results) {
+        problem.values[result].runs = nest.countRuns(nest.of(problem.values[result].value));
+      }
     }
+    return success();
+  }
+
+  // Adds an op that begins or ends a carried value. All of these have one tensor; what is given of it stands at the first of them, or is the
+  // layout that the model or a rule gives to the value behind the loop.
+  LogicalResult addCarried(Operation &op, Value carried) {
+    Value result = op.getResult(0);
+    FailureOr<unsigned> tensor = failure();
+    if (result != carried) {
+      tensor = problem.values[problem.find(carried)].tensor;
+    } else {
+      auto last = dyn_cast_or_null<OpResult>(nn::findLast(carried));
+      GivenAttributes given = readGiven(cast<OpResult>(carried));
+      given = given.layout || !last ? given : readGiven(last);
+      tensor = addTensor(&op, "carried value", typeOf(carried), given);
+    }
+    if (failed(tensor)) {
+      return failure();
+    }
+    ProblemOp &row = addOp(op);
+    row.taken.resize(op.getNumOperands());
+    row.taken.front() = row.carried = *tensor;
+    row.results.push_back(addValue(result, *tensor, problem.ops.size() - 1));
     return success();
   }
 

@@ -7,7 +7,7 @@
 #ifndef ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H
 #define ASHLAR_PASSES_LAYOUT_INFERENCE_LAYOUT_PROBLEM_H
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat/flat_repeats.h"
 #include "passes/layout/inference/factor_split.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -33,11 +33,13 @@ struct ProblemTensor {
   dist::LayoutAttr suggested = {}; // axes to add to what is inferred, where they fit; may be null
 };
 
-// An SSA value. The result of nn.read has the tensor of its variable, unless it is used in another layout than it is stored in.
+// An SSA value. The result of nn.read has the tensor of its variable, unless it is used in another layout than it is stored in. A carried
+// value of a loop has one tensor: in the iterations, as the next value of each, and behind the loop.
 struct ProblemValue {
   mlir::Value value;
   unsigned tensor;
   std::optional<unsigned> maker; // number of the op; none: an argument
+  int64_t runs = 1;              // how often a run of the program makes it: the trips of the loops that it is in
 };
 
 // The sharding rule of an op, with its direct consequences. Ops of one kind with equal attributes and types share one.
@@ -59,6 +61,9 @@ struct ProblemOp {
   // for an operand that operand; none where the op's split decides.
   llvm::SmallVector<std::optional<unsigned>, 3> taken;
   std::optional<unsigned> variable; // of a read: the tensor of its variable
+  std::optional<unsigned> carried;  // of an op that begins or ends a carried value: its tensor, of operand 0, too
+  nn::Loops loops;                  // in which the op runs
+  int64_t runs = 1;                 // how often
 
   mlir::DictionaryAttr attributes; // compared for equality with others; without layouts
 

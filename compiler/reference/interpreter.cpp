@@ -9,7 +9,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/dist/owners.h"
 #include "dialects/exec/exec.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat/flat_repeats.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;
@@ -29,6 +29,18 @@ FailureOr<Tensor> initialValue(nn::VariableOp variable) {
   return failure();
 }
 
+// Returns a copy of a module that has repeats in the flat form, with nn.repeat in their place; null for one that has none.
+OwningOpRef<ModuleOp> nestFlatRepeats(ModuleOp module) {
+  auto isFlat = [](func::FuncOp function) { return !function.isExternal() && nn::hasFlatRepeats(function.front()); };
+  OwningOpRef<ModuleOp> nested = llvm::any_of(module.getOps<func::FuncOp>(), isFlat) ? module.clone() : ModuleOp();
+  for (auto function : nested ? llvm::to_vector(nested->getOps<func::FuncOp>()) : SmallVector<func::FuncOp>()) {
+    if (isFlat(function) && failed(nn::nestRepeats(function.front()))) {
+      break; // the ops that stay have no reference semantics
+    }
+  }
+  return nested;
+}
+
 // Copies row `i` of `from` to row `j` of `to`, rows of `size` elements.
 void copyRow(const Tensor &from, int64_t i, Tensor &to, int64_t j, int64_t size) {
   for (int64_t element = 0; element < size; ++element) {
@@ -39,7 +51,7 @@ void copyRow(const Tensor &from, int64_t i, Tensor &to, int64_t j, int64_t size)
 } // namespace
 
 Interpreter::Interpreter(ModuleOp module, int64_t numRanks, Observer observer)
-    : module(module), numRanks(numRanks), observer(std::move(observer)) {
+    : nested(nestFlatRepeats(module)), module(nested ? nested.get() : module), numRanks(numRanks), observer(std::move(observer)) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
     if (FailureOr<Tensor> value = initialValue(variable); succeeded(value)) {
       setVariable(variable.getSymName(), RankTensors(numRanks, *value));

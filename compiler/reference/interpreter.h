@@ -63,6 +63,7 @@ private:
   mlir::LogicalResult executeRepeat(nn::RepeatOp op, Values &values);
   mlir::FailureOr<std::vector<RankTensors>> executeSimple(mlir::Operation *op, const Values &values);
 
+  mlir::OwningOpRef<mlir::ModuleOp> nested; // a copy of a module with flat repeats, as nn.repeat
   mlir::ModuleOp module;
   int64_t numRanks;
   Observer observer;

@@ -13,6 +13,7 @@
 #include "dialects/dist/reasons.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
 #include "passes/analysis/planner/redistribution.h"
@@ -149,11 +150,12 @@ ProgramFact makeTotals(func::FuncOp function, const analysis::DeviceRates &rates
     fact.round = role.getRound();
     fact.isJoined = role.getPrepares() || role.getUpdates();
   }
-  for (auto op : function.front().getOps<dist::CollectiveOpInterface>()) {
-    ++fact.count;
-    fact.bytes += dist::collectiveBytes(op);
-    fact.timePs += analysis::collectiveTimePs(op);
-  }
+  function.walk([&](dist::CollectiveOpInterface op) {
+    const int64_t runs = nn::countRuns(op);
+    fact.count += runs;
+    fact.bytes += layout::costOfRuns(dist::collectiveBytes(op), runs);
+    fact.timePs += layout::costOfRuns(analysis::collectiveTimePs(op), runs);
+  });
   layout::ProgramEstimate estimate = layout::estimateProgram(layout::localProgram(function), rates);
   fact.computePs = estimate.computePs;
   fact.peakBytes = estimate.peakBytes;

@@ -4,7 +4,7 @@
 
 #include "dialects/nn/phases.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat/flat_repeats.h"
 
 using namespace mlir;
 
@@ -30,6 +30,11 @@ void Phases::mark(Operation *op, Phase phase) {
       for (Value operand : next->getOperands()) {
         if (Operation *maker = operand.getDefiningOp()) {
           pending.push_back(maker);
+        }
+      }
+      if (Value carried = findCarried(next)) { // an iteration reads what the one before yields
+        if (Value last = findLast(carried)) {
+          pending.push_back(last.getDefiningOp());
         }
       }
     }

@@ -3,7 +3,7 @@
 #include "passes/analysis/varying_axes.h"
 
 #include "dialects/dist/dist.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat.h"
 
 using namespace mlir;
 
@@ -32,6 +32,11 @@ void VaryingAxes::visit(Operation *op) {
   for (Value result : op->getResults()) {
     axes[result] = found;
   }
+  if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
+    for (auto [operand, argument] : llvm::zip_equal(op->getOperands(), repeat.getBody().getArguments())) {
+      axes[argument] = argument.getArgNumber() < repeat.getCarried().size() ? found : axes.lookup(operand);
+    }
+  }
 }
 
 VaryingAxes::AxisSet VaryingAxes::axesOfResults(Operation *op) const {
@@ -43,6 +48,12 @@ VaryingAxes::AxisSet VaryingAxes::axesOfResults(Operation *op) const {
     const AxisSet own = axes.lookup(operand);
     found.insert(own.begin(), own.end());
   }
+  op->walk([&](Operation *inner) {
+    auto own = inner != op && isa<dist::DistDialect>(inner->getDialect()) ? inner->getAttrOfType<ArrayAttr>("axes") : ArrayAttr();
+    for (Attribute axis : own ? own.getValue() : ArrayRef<Attribute>()) {
+      found.insert(cast<StringAttr>(axis));
+    }
+  });
   if (auto own = isa<dist::DistDialect>(op->getDialect()) ? op->getAttrOfType<ArrayAttr>("axes") : ArrayAttr()) {
     for (auto axis : own.getAsRange<StringAttr>()) {
       if (isa<dist::AllReduceOp, dist::AllGatherOp, dist::BroadcastOp>(op)) {

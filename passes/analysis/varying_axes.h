@@ -24,7 +24,8 @@ public:
   // Begins with the arguments of a program. `symbols`: of its module.
   VaryingAxes(mlir::func::FuncOp function, const mlir::SymbolTable &symbols);
 
-  // Adds the results of the next op of the program.
+  // Adds the results of the next op of the program, and the arguments of its body where it has one. The results of a body, and what it
+  // carries, are taken to vary along all axes of its collectives.
   void visit(mlir::Operation *op);
 
   // Returns the axes of a value that was added; none for any other.

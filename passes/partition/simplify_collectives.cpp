@@ -4,7 +4,7 @@
 // gather of pieces is the tensor that was cut only if that tensor is equal on all devices of the group.
 
 #include "dialects/dist/dist.h"
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat.h"
 #include "passes/analysis/varying_axes.h"
 #include "passes/partition/merge_equal_ops.h"
 #include "passes/partition/passes.h"
@@ -28,12 +28,17 @@ public:
   FunctionSimplification(func::FuncOp function, const SymbolTable &symbols) : function(function), varying(function, symbols) {}
 
   void run() {
-    for (Operation &op : llvm::make_early_inc_range(function.front())) {
-      varying.visit(&op);
-      if (auto slice = dyn_cast<dist::SliceOp>(op)) {
-        simplifySlice(slice);
-      } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
-        simplifyGather(gather);
+    SmallVector<Block *> blocks = {&function.front()}; // bodies of repeats behind what they read
+    for (size_t next = 0; next < blocks.size(); ++next) {
+      for (Operation &op : llvm::make_early_inc_range(*blocks[next])) {
+        varying.visit(&op);
+        if (auto slice = dyn_cast<dist::SliceOp>(op)) {
+          simplifySlice(slice);
+        } else if (auto gather = dyn_cast<dist::AllGatherOp>(op)) {
+          simplifyGather(gather);
+        } else if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
+          blocks.push_back(&repeat.getBody().front());
+        }
       }
     }
   }

@@ -330,9 +330,11 @@ private:
     space.forEachOp([&](unsigned number, int64_t runs) {
       const layout::ProblemOp &op = space.problem.ops[number];
       const bool hasNode = nodes.ops.count(space.classes.ops[number]);
+      // A value is redistributed where it is made, maybe in front of the loop of its user.
+      auto runsOf = [&](unsigned value) { return std::max<int64_t>(1, runs / op.runs) * space.problem.values[value].runs; };
       for (auto [index, value] : llvm::enumerate(op.results)) {
         if (hasNode && space.isHeld(value)) {
-          add(OpToTensor, space.classes.ops[number], space.classes.tensors[space.problem.values[value].tensor], index, 0, runs, value);
+          add(OpToTensor, space.classes.ops[number], space.classes.tensors[space.problem.values[value].tensor], index, 0, runsOf(value), value);
         }
       }
       for (auto [index, value] : llvm::enumerate(op.operands)) {
@@ -341,19 +343,20 @@ private:
         }
         std::optional<unsigned> kept = isa<nn::WriteOp, func::ReturnOp>(op.op) ? op.taken[index] : std::nullopt;
         std::optional<unsigned> maker = space.problem.values[value].maker;
+        const int64_t made = runsOf(value);
         if (space.isHeld(value)) {
           const unsigned tensor = space.classes.tensors[space.problem.values[value].tensor];
           if (kept) {
-            add(TensorToTensor, tensor, space.classes.tensors[*kept], 0, 0, runs, value);
+            add(TensorToTensor, tensor, space.classes.tensors[*kept], 0, 0, made, value);
           } else if (hasNode) {
-            add(TensorToOp, tensor, space.classes.ops[number], 0, index, runs, value);
+            add(TensorToOp, tensor, space.classes.ops[number], 0, index, made, value);
           }
         } else if (maker && nodes.ops.count(space.classes.ops[*maker])) {
           const unsigned result = llvm::find(space.problem.ops[*maker].results, value) - space.problem.ops[*maker].results.begin();
           if (kept) {
-            add(OpToTensor, space.classes.ops[*maker], space.classes.tensors[*kept], result, 0, runs, value);
+            add(OpToTensor, space.classes.ops[*maker], space.classes.tensors[*kept], result, 0, made, value);
           } else if (hasNode) {
-            add(OpToOp, space.classes.ops[*maker], space.classes.ops[number], result, index, runs, value);
+            add(OpToOp, space.classes.ops[*maker], space.classes.ops[number], result, index, made, value);
           }
         }
       }

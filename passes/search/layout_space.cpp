@@ -38,7 +38,7 @@ void LayoutSpace::forEachOp(function_ref<void(unsigned op, int64_t runs)> visit)
   for (const WeightedProgram &weighted : programs) {
     const layout::ProblemProgram &program = problem.programs[weighted.program];
     for (unsigned op = program.firstOp; op < program.endOp; ++op) {
-      visit(op, weighted.runs);
+      visit(op, layout::costOfRuns(weighted.runs, problem.ops[op].runs));
     }
   }
 }

@@ -48,7 +48,7 @@ private:
   void findGiven() {
     given.resize(rule.factors.size());
     for (auto [tensor, taken] : llvm::zip_equal(rule.operands, op.taken)) {
-      if (!taken) {
+      if (!taken || !problem.tensors[*taken].given) { // a carried value that is to be decided itself
         continue;
       }
       FactorSplit split = layout::project(mesh, rule, tensor, dist::withoutUnitAxes(mesh, problem.tensors[*taken].given->layout));

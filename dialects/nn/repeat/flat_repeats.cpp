@@ -165,7 +165,8 @@ private:
 
   // Copies broadcasts into the block of the body where it reads them: they are read there from the smaller tensor.
   void copyBroadcasts(Block &made) {
-    OpBuilder front = OpBuilder::atBlockBegin(&made);
+    OpBuilder front(block.getParentOp()->getContext());
+    front.setInsertionPointToStart(&made);
     DenseMap<Value, Value> copies;
     for (Operation &op : llvm::make_early_inc_range(made)) {
       for (OpOperand &operand : op.getOpOperands()) {

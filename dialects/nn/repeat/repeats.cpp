@@ -177,6 +177,16 @@ RankedTensorType stackType(RankedTensorType row, int64_t count) {
   return row.clone(shape);
 }
 
+int64_t countRuns(Operation *op) {
+  constexpr int64_t kMost = int64_t(1) << 40;
+  int64_t runs = 1;
+  for (auto repeat = op->getParentOfType<RepeatOp>(); repeat; repeat = repeat->getParentOfType<RepeatOp>()) {
+    const int64_t count = repeat.getCount();
+    runs = count > 0 && runs > kMost / count ? kMost : runs * count;
+  }
+  return runs;
+}
+
 RepeatOp createRepeat(OpBuilder &builder, Location loc, int64_t count, bool reversed, ValueRange carried, ValueRange sliced,
                       std::unique_ptr<Block> block, ValueRange yielded) {
   OpBuilder inside(builder.getContext());

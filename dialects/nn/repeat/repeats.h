@@ -26,6 +26,9 @@ mlir::RankedTensorType stackType(mlir::RankedTensorType row, int64_t count);
 RepeatOp createRepeat(mlir::OpBuilder &builder, mlir::Location loc, int64_t count, bool reversed, mlir::ValueRange carried,
                       mlir::ValueRange sliced, std::unique_ptr<mlir::Block> block, mlir::ValueRange yielded);
 
+// Returns how often a run of its function runs an op that may be in bodies of repeats; at most 2^40.
+int64_t countRuns(mlir::Operation *op);
+
 // Returns the repeat in a new form: without the carried values in `dropped`, and with a stacked result more for each of `stacked`, values
 // of the body. The other results take the places of the old ones, and the old op is erased. Assumes that nothing reads the results of
 // dropped values and that nothing but their own next values reads their arguments.

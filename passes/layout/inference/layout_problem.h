@@ -71,6 +71,12 @@ struct ProblemOp {
   bool isSource() const { return rule && operands.empty() && results.size() == 1; }
 };
 
+// Returns the cost of `runs` runs of what has the cost of one. A product is at most 2^52, so that the sum of many is no overflow.
+inline int64_t costOfRuns(int64_t cost, int64_t runs) {
+  constexpr int64_t kMost = int64_t(1) << 52;
+  return runs == 1 ? cost : cost > kMost / runs ? std::max(cost, kMost) : cost * runs;
+}
+
 // A program: ops [firstOp, endOp) in its order.
 struct ProblemProgram {
   mlir::func::FuncOp function;

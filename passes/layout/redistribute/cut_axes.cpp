@@ -19,7 +19,7 @@ namespace {
 
 // The type of a tensor, and the layouts from and to which it is redistributed.
 using Redistribution = std::tuple<RankedTensorType, dist::LayoutAttr, dist::LayoutAttr>;
-using Redistributions = llvm::MapVector<Redistribution, int64_t>; // with how often each is there
+using Redistributions = llvm::MapVector<Redistribution, int64_t>; // with how often each runs
 
 bool haveSharedFactor(int64_t size, int64_t other) {
   return size != other && std::gcd(size, other) > 1;
@@ -45,7 +45,7 @@ Redistributions collect(const LayoutProblem &problem, const Assignment &assignme
     }
     assignment.forEachRedistribution(number, [&, number = number, &holdings = holdings](unsigned place) {
       const Holding &holding = holdings[place];
-      ++all[{problem.typeOf(number), holdings[holding.parent].layout, holding.layout}];
+      all[{problem.typeOf(number), holdings[holding.parent].layout, holding.layout}] += problem.values[number].runs;
     });
   }
   return all;

@@ -186,6 +186,7 @@ private:
     SmallVector<const void *, 8> key = {row.rule.get()};
     for (unsigned value : llvm::concat<const unsigned>(row.operands, row.results)) {
       key.push_back(homeOf(problem.values[value].tensor).getAsOpaquePointer());
+      key.push_back(reinterpret_cast<const void *>(static_cast<intptr_t>(problem.values[value].runs)));
     }
     for (std::optional<unsigned> taken : row.taken) {
       key.push_back(taken ? homeOf(*taken).getAsOpaquePointer() : nullptr);

@@ -166,7 +166,8 @@ private:
 
   CollectiveCost cost(unsigned value, const Layout &from, const Layout &to) {
     const analysis::Plan &plan = planner.plan(problem.tensors[problem.values[value].tensor].type, from, to);
-    return {plan.timePs, plan.bytes};
+    const int64_t runs = problem.values[value].runs;
+    return {costOfRuns(plan.timePs, runs), costOfRuns(plan.bytes, runs)};
   }
 
   // Returns the terms of a value that has one use; nothing when it is no sum.
@@ -188,6 +189,9 @@ private:
   }
 
   std::optional<Terms> findTerms(unsigned op, unsigned depth) {
+    if (problem.ops[op].carried) {
+      return std::nullopt; // the value of all iterations has one layout
+    }
     for (const SmallVector<unsigned, 2> &set : linearOperands(irOf(op))) {
       std::vector<Terms> operands;
       for (unsigned number : set) {
@@ -291,7 +295,7 @@ private:
   void groupTerms(unsigned add) {
     for (unsigned side : {0, 1}) {
       std::optional<unsigned> inner = makerOf(add, 1 - side);
-      if (!inner || !isa<nn::AddOp>(irOf(*inner)) || assignment.countUses({resultOf(*inner), 0}) != 1 ||
+      if (!inner || !isa<nn::AddOp>(irOf(*inner)) || problem.ops[*inner].loops != problem.ops[add].loops || assignment.countUses({resultOf(*inner), 0}) != 1 ||
           assignment.made(resultOf(*inner)) != assignment.made(resultOf(add)) || !findTerms(assignment.inputs[add][side], 0)) {
         continue;
       }
@@ -321,7 +325,8 @@ private:
   // Returns the sum of scalars that an operand of another one is, and nothing else takes.
   std::optional<unsigned> innerSum(unsigned op, unsigned operand) const {
     std::optional<unsigned> maker = makerOf(op, operand);
-    bool isInner = maker && isSumOfScalars(*maker) && assignment.countUses({resultOf(*maker), 0}) == 1 &&
+    bool isInner = maker && isSumOfScalars(*maker) && problem.ops[*maker].loops == problem.ops[op].loops &&
+                   assignment.countUses({resultOf(*maker), 0}) == 1 &&
                    assignment.made(resultOf(*maker)) == assignment.made(resultOf(op));
     return isInner ? maker : std::nullopt;
   }

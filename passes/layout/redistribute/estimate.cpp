@@ -76,7 +76,8 @@ bool reduces(Operation *op) {
 // A unit of execution: a call, or a kernel.
 struct Work {
   __int128 flops = 0, narrowFlops = 0, bytes = 0;
-  int64_t timePs = 0;               // of these
+  int64_t runs = 1;                 // how often it runs
+  int64_t timePs = 0;               // of these, in all runs
   std::optional<int64_t> owner;     // the only device that computes it
   std::optional<size_t> collective; // or the collective that it is
 };
@@ -227,7 +228,7 @@ private:
       for (unsigned operand : program.ops[op].operands) {
         std::optional<unsigned> maker = program.makers[operand];
         bool isOne = maker && isInKernel(op) && isInKernel(*maker) && times[op] == times[*maker] &&
-                     program.ops[op].owner == program.ops[*maker].owner;
+                     program.ops[op].owner == program.ops[*maker].owner && program.ops[op].runs == program.ops[*maker].runs;
         if (isOne) {
           kernels.unionSets(op, *maker);
         }
@@ -425,6 +426,7 @@ private:
       const LocalOp &local = program.ops[op];
       Work &here = works[workOf[op]];
       here.owner = local.owner;
+      here.runs = local.runs;
       if (isSent(op)) {
         here.collective = op;
         continue;
@@ -440,7 +442,7 @@ private:
       works[work].bytes += isReadFree(work, value) ? 0 : bytesOf(value);
     }
     for (Work &work : works) {
-      work.timePs = rates.callPs({clamp(work.flops), clamp(work.narrowFlops), std::nullopt}, clamp(work.bytes));
+      work.timePs = costOfRuns(rates.callPs({clamp(work.flops), clamp(work.narrowFlops), std::nullopt}, clamp(work.bytes)), work.runs);
     }
     keepLargestOwner(works);
     return works;
@@ -483,7 +485,7 @@ private:
       if (isSent(op)) {
         const int64_t timePs = program.ops[op].timePs;
         SendEstimate &kind = estimate.sends[*program.ops[op].kind];
-        kind.count += 1;
+        kind.count += program.ops[op].runs;
         kind.sendPs += timePs;
         kind.exposedPs += estimate.exposedPs < estimate.sendPs ? std::max<int64_t>(0, timePs - schedule.hiddenPs[workOf[op]]) : timePs;
       }

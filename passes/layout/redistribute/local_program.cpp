@@ -27,7 +27,7 @@ LocalProgram withoutUnused(LocalProgram program) {
   std::vector<bool> used(program.values.size(), false);
   std::vector<LocalOp> kept;
   for (LocalOp &op : llvm::reverse(program.ops)) {
-    bool hasEffect = op.results.empty() || (op.op && isa<nn::GradientOp>(op.op));
+    bool hasEffect = op.results.empty() || (op.op && mlir::hasEffect<MemoryEffects::Write>(op.op));
     if (hasEffect || llvm::any_of(op.results, [&](unsigned value) { return used[value]; })) {
       llvm::for_each(op.operands, [&](unsigned value) { used[value] = true; });
       kept.push_back(std::move(op));
@@ -109,6 +109,9 @@ private:
         local.makers.back() = local.ops.size();
       }
       op.results = known->second;
+      op.runs = runs;
+      op.bytes = costOfRuns(op.bytes, runs);
+      op.timePs = costOfRuns(op.timePs, runs);
       local.ops.push_back(std::move(op));
     }
     return known->second;
@@ -116,6 +119,7 @@ private:
 
   void addOp(unsigned number) {
     const ProblemOp &row = problem.ops[number];
+    runs = row.runs;
     if (isa<dist::RedistributeOp>(row.op)) { // that the model places
       Layout from = assignment.taken(number, 0).getLayout(), to = assignment.made(row.results.front()).getLayout();
       std::optional<analysis::Step> step = analysis::findSingleStep(from, to);
@@ -312,6 +316,7 @@ private:
   // Adds the redistributions of a value, step by step. Constants and indices are made again.
   void redistribute(unsigned number) {
     std::optional<unsigned> maker = problem.values[number].maker;
+    runs = problem.values[number].runs;
     const Holdings &holdings = assignment.values[number];
     assignment.forEachRedistribution(number, [&](unsigned place) {
       const Holding &holding = holdings[place];
@@ -493,6 +498,7 @@ private:
   const Assignment &assignment;
   analysis::Planner &planner;
   LocalProgram local;
+  int64_t runs = 1; // of what is added
   std::vector<AxisSet> varying; // the axes along which devices may hold different elements of each value
   std::unordered_map<Key, SmallVector<unsigned, 1>, HashKey> equal; // results, by their keys
   llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> held;     // values, by value of the problem and holding
@@ -508,6 +514,12 @@ LocalProgram localProgram(const LayoutProblem &problem, const ProblemProgram &pr
 
 LocalProgram localProgram(func::FuncOp function) {
   LocalProgram local;
+  if (!function.front().getOps<nn::RepeatOp>().empty()) {
+    local.flat = std::make_shared<OwningOpRef<ModuleOp>>(function->getParentOfType<ModuleOp>().clone());
+    function = local.flat->get().lookupSymbol<func::FuncOp>(function.getSymName());
+    nn::flattenRepeats(function.front());
+  }
+  const nn::LoopNest nest(function.front());
   DenseMap<Value, unsigned> numbers;
   auto add = [&](Value value, std::optional<unsigned> maker) {
     local.values.push_back(typeOf(value));
@@ -520,6 +532,7 @@ LocalProgram localProgram(func::FuncOp function) {
     LocalOp &row = local.ops.emplace_back();
     row.op = &op;
     row.owner = owners.of(&op);
+    row.runs = nest.countRuns(nest.of(&op));
     SmallVector<RankedTensorType> operands, results;
     for (Value operand : op.getOperands()) {
       row.operands.push_back(numbers.at(operand));
@@ -531,8 +544,8 @@ LocalProgram localProgram(func::FuncOp function) {
     }
     if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
       row.kind = collective.getCollectiveKind();
-      row.bytes = dist::collectiveBytes(collective);
-      row.timePs = analysis::collectiveTimePs(collective);
+      row.bytes = costOfRuns(dist::collectiveBytes(collective), row.runs);
+      row.timePs = costOfRuns(analysis::collectiveTimePs(collective), row.runs);
       row.movesBeside = analysis::movesBeside(collective);
     }
     row.work = analysis::workOf(row.op, operands, results);

@@ -22,6 +22,7 @@ struct LocalOp {
   int64_t bytes = 0, timePs = 0; // of a step or collective: that a device sends, and how long it takes
   bool movesBeside = false;      // of one: its links move data while the device computes
   analysis::Work work;           // that the device computes
+  int64_t runs = 1;              // how often a run of the program runs it; bytes and timePs are of all of these
   std::optional<int64_t> owner;  // the only device that computes it (parameter ownership); none: all do
 };
 
@@ -29,6 +30,7 @@ struct LocalProgram {
   std::vector<LocalOp> ops;                    // in program order; nothing that no output needs
   std::vector<mlir::RankedTensorType> values;  // the local types
   std::vector<std::optional<unsigned>> makers; // of each value: its op; none for an argument
+  std::shared_ptr<mlir::OwningOpRef<mlir::ModuleOp>> flat; // holds the ops of a function with repeats, in the flat form
 };
 
 // Returns the program that an assignment is partitioned into: redistributions are the steps of their plans, equal ops are one, pairs of

@@ -25,6 +25,7 @@ public:
       const ProblemTensor &tensor = problem.tensors[problem.values[value].tensor];
       types.push_back(tensor.type);
       layouts.push_back(tensor.given->layout);
+      runs.push_back(problem.values[value].runs);
     }
     collectCandidates();
   }
@@ -150,12 +151,12 @@ private:
       }
       const analysis::Plan &plan =
           isOperand ? planner.plan(types[number], layouts[number], computed) : planner.plan(types[number], computed, layouts[number]);
-      time += plan.timePs;
-      bytes += plan.bytes;
+      time += costOfRuns(plan.timePs, runs[number]);
+      bytes += costOfRuns(plan.bytes, runs[number]);
     }
     analysis::HaloCost halos = haloCostOf(problem, op, split, planner);
-    time += halos.timePs;
-    bytes += halos.bytes;
+    time += costOfRuns(halos.timePs, op.runs);
+    bytes += costOfRuns(halos.bytes, op.runs);
     for (const AxisList &list : split) {
       axes += list.size();
     }
@@ -174,6 +175,7 @@ private:
   SmallVector<TensorFactors> tensors;  // operands, then results
   SmallVector<RankedTensorType> types; // of the values, one a tensor
   SmallVector<Layout> layouts;         // that the values have
+  SmallVector<int64_t> runs;           // how often each is made
   SmallVector<SmallVector<AxisList>> candidates;
   SmallVector<bool> isGiven; // factors that the op is told how to split
 };
@@ -218,7 +220,7 @@ llvm::BitVector findDelayedSums(const LayoutProblem &problem) {
   llvm::BitVector isDelayed(problem.values.size()), isOther(problem.values.size());
   for (const ProblemOp &op : llvm::reverse(problem.ops)) {
     const bool isWrite = isa<nn::WriteOp>(op.op) && variables.contains(*op.taken.front());
-    const bool goesOn = op.results.size() == 1 && isDelayed[op.results.front()] && !isOther[op.results.front()];
+    const bool goesOn = op.results.size() == 1 && !op.carried && isDelayed[op.results.front()] && !isOther[op.results.front()];
     llvm::SmallDenseSet<unsigned, 4> linear;
     for (const auto &set : goesOn ? linearOperands(op.op) : SmallVector<SmallVector<unsigned, 2>>()) {
       linear.insert(set.begin(), set.end());

@@ -327,7 +327,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   if (variant.mesh.empty()) {
     return;
   }
-  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass());
+  passes.addNestedPass<func::FuncOp>(layout::createFlattenRepeatsPass()); // up to ashlar-nest-repeats
   layout::SeedLayoutsPassOptions seed;
   llvm::append_range(seed.batchAxes, variant.batchAxes);
   seed.globalBatch = job::programBatch(job);
@@ -387,6 +387,7 @@ void addDistPasses(OpPassManager &model, const Variant &variant, bool verifies) 
       model.addPass(layout::createVerifyLayoutsPass());
     }
     model.addPass(partition::createPartitionPass());
+    model.addNestedPass<func::FuncOp>(partition::createNestRepeatsPass()); // its collectives stand in the bodies then
     model.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
     model.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
   }

@@ -250,6 +250,7 @@ void merge(Loops &into, const Loops &other) {
 } // namespace
 
 void flattenRepeats(Block &block) {
+  pruneRepeats(block); // a flat loop keeps what nobody reads
   int64_t loop = 0;
   for (Operation &op : block) {
     if (std::optional<int64_t> number = loopOf(&op)) {

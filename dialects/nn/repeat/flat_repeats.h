@@ -13,7 +13,7 @@
 
 namespace ashlar::nn {
 
-// Writes the repeats of a block in the flat form, those in their bodies, too.
+// Writes the repeats of a block in the flat form, those in their bodies, too, without results that nothing reads.
 void flattenRepeats(mlir::Block &block);
 
 // Makes nn.repeat of all flat loops of a block. Broadcasts that only repeat elements of smaller tensors go into the bodies, as constants

@@ -42,6 +42,7 @@ void shareRedistributions(const LayoutProblem &problem, Assignment &assignment, 
 //   reduce sum(sum(p))                 ==> sum(reduce sum(p))     less is sent
 //   split(neg(sum(p)))                 ==> sum and split(neg(p))  a reduce-scatter
 //   (sum(p) + w) + sum(q)              ==> w + sum(p + q)         for scalars, in chains of any length
+// A sum that adds up in a carried value of a loop, from 0 on, is combined behind the loop.
 // Values that something else uses whole stay as they are.
 void delayReductions(const LayoutProblem &problem, const ProblemProgram &program, Assignment &assignment, analysis::Planner &planner);
 

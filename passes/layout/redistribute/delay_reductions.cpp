@@ -57,7 +57,9 @@ public:
           redistributed.push_back({value, child});
         }
       }
-      if (isSumOfScalars(op)) {
+      if (problem.ops[op].carried && problem.ops[op].operands.size() > 1) {
+        delayThroughLoop(*problem.values[problem.ops[op].operands.back()].maker, op);
+      } else if (isSumOfScalars(op)) {
         if (goesOn(op)) {
           continue; // to the last one of a chain
         }
@@ -115,7 +117,33 @@ public:
   }
 
 private:
-  // A variable in which terms add up, and their layout when it is known.
+  // Delays a sum that adds up in a carried value to behind the loop. `first`, `last`: the ops that begin and end the value.
+  //   next(add(carry(0), sum(p)))      ==> sum(next(add(carry(0), p)))
+  void delayThroughLoop(unsigned first, unsigned last) {
+    const Use carriedUse = {last, 1}; // which only names the value
+    const Place place = assignment.inputs[last].front(), zero = assignment.inputs[first].front();
+    const dist::LayoutAttr home = assignment.made(resultOf(last));
+    carried = {*problem.ops[last].carried, std::nullopt};
+    assignment.release(carriedUse);
+    if (place.holding == 0 && nn::isZero(problem.values[zero.value].value)) {
+      carried->layout = layoutBeside(place, 0);
+    }
+    std::optional<Terms> terms =
+        carried->layout && bytesOf(carried->tensor, *carried->layout) <= bytesOf(carried->tensor, home.getLayout()) ? findTerms(place, 0)
+                                                                                                                    : std::nullopt;
+    if (terms && terms->layout == *carried->layout && cost(resultOf(last), terms->layout, home.getLayout()) < terms->saved) {
+      auto partial = dist::LayoutAttr::get(home.getContext(), terms->layout);
+      assignment.redistributeUses(resultOf(last), home, causeOf(*terms));
+      assignment.release({first, 0});
+      assignment.take({first, 0}, assignment.redistribute({zero.value, 0}, partial, causeOf(*terms)));
+      apply(*terms);
+      assignment.values[resultOf(first)].front().layout = assignment.values[resultOf(last)].front().layout = partial;
+    }
+    assignment.take(carriedUse, {resultOf(first), 0});
+    carried.reset();
+  }
+
+  // A variable, or a carried value of a loop, in which terms add up, and their layout when it is known.
   struct Carried {
     unsigned tensor;
     std::optional<Layout> layout;
@@ -125,7 +153,9 @@ private:
     return byteSize(dist::localType(problem.mesh, problem.tensors[tensor].type, layout));
   }
 
-  bool readsCarried(unsigned op) const { return carried && problem.ops[op].variable == carried->tensor; }
+  bool readsCarried(unsigned op) const {
+    return carried && (problem.ops[op].variable == carried->tensor || problem.ops[op].carried == carried->tensor);
+  }
 
   // Whether a value is linear in the value of the variable.
   bool isLinearInCarried(Place place, unsigned depth) const {

@@ -90,6 +90,7 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   autodiff.lossScale = scaled ? job.loss_scale().initial() : 0;
   autodiff.spreadsNonfinite = job.on_nonfinite() == job::Nonfinite::SKIP;
   passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
+  passes.addNestedPass<func::FuncOp>(train::createSumBehindRepeatsPass());
   passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
   // Passes that change all gradients come after the optimizer's update, which uses them: first their norm is bounded, then the scale is
   // removed from both, so that the norm covers unscaled gradients.
@@ -199,8 +200,8 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target target, bool joinsAttention) {
   runPassAdders(PassPoint::Model, passes);
-  if (!job.has_loss() ? exec::traitsOf(target).hasDeviceMemory : true) {
-    passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); // kernels and layouts do not know bodies
+  if (!exec::traitsOf(target).runsRepeats) {
+    passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass());
   }
   addPrecisionPass(passes, job); // before the loss, which then has f32 results
   if (joinsAttention) {
@@ -217,6 +218,9 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target tar
     addUpdatePasses(passes, job);
   }
   passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
+  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); // kernels and layouts do not know bodies
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
   runPassAdders(PassPoint::Step, passes);

@@ -15,11 +15,11 @@ namespace ashlar::nn {
 SmallVector<StringRef> pathsOf(Block &body) {
   SmallVector<StringRef> paths;
   llvm::StringSet<> seen;
-  for (Operation &op : body) {
-    if (StringRef path = getPath(op.getLoc()); !path.empty() && seen.insert(path).second) {
+  body.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (StringRef path = getPath(op->getLoc()); !path.empty() && seen.insert(path).second) {
       paths.push_back(path);
     }
-  }
+  });
   return paths;
 }
 

@@ -11,7 +11,7 @@
 
 namespace ashlar::nn {
 
-// Returns the module paths of the ops of a block, each once, in the order of the ops.
+// Returns the module paths of the ops of a block and of the bodies in it, each once, in the order of the ops.
 llvm::SmallVector<llvm::StringRef> pathsOf(mlir::Block &body);
 
 } // namespace ashlar::nn

@@ -7,6 +7,7 @@
 #include "dialects/nn/nn.h"
 #include "dialects/nn/pairs.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -97,6 +98,10 @@ private:
   }
 
   LogicalResult check(nn::NormalizeOp op) {
+    if (isa<nn::RepeatOp>(op->getParentOp())) {
+      return op.emitOpError("normalizes by the statistics of a batch in each iteration of a loop, whose running statistics would move in "
+                            "each; name its parameters in the job's frozen");
+    }
     for (Value statistic : {op.getMean(), op.getVariance()}) {
       if (!readOf(statistic)) {
         return op.emitOpError("has a momentum, but its mean and variance are not both read from variables");

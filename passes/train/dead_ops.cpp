@@ -4,19 +4,14 @@
 
 #include "passes/train/dead_ops.h"
 
-#include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "llvm/ADT/STLExtras.h"
+#include "dialects/nn/repeat/repeats.h"
 
 using namespace mlir;
 
 namespace ashlar::train {
 
 void eraseDeadOps(func::FuncOp function) {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front()))) {
-    if (isOpTriviallyDead(&op)) {
-      op.erase();
-    }
-  }
+  nn::pruneRepeats(function.front());
 }
 
 } // namespace ashlar::train

@@ -8,8 +8,8 @@
 #include "passes/train/passes.h"
 
 #include "dialects/dist/dist.h"
-#include "dialects/nn/nn.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -63,6 +63,7 @@ public:
     for (Operation *op : ops) {
       visit(op);
     }
+    narrowStacks();
     eraseDeadOps(function);
   }
 
@@ -81,6 +82,9 @@ private:
   }
 
   void visit(Operation *op) {
+    if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
+      return visitRepeat(repeat);
+    }
     Precision precision = precisionOf(op);
     switch (precision) {
     case Precision::Narrow:
@@ -112,6 +116,73 @@ private:
     }
   }
 
+  // A body takes and yields values in their forms. Carried values stay f32: rounded in each iteration, small changes would be lost.
+  void visitRepeat(nn::RepeatOp op) {
+    const unsigned carried = op.getCarried().size(), slicedEnd = carried + op.getSliced().size();
+    for (unsigned i = 0, end = op->getNumOperands(); i < end; ++i) {
+      auto found = forms.find(op->getOperand(i));
+      if (found == forms.end()) {
+        continue;
+      }
+      const Form form = found->second;
+      BlockArgument argument = op.getBody().getArgument(i);
+      if (i < carried) {
+        op->setOperand(i, wide(op->getOperand(i)));
+        track(argument, Form::Wide);
+        continue;
+      }
+      if (form == Form::Narrow) {
+        argument.setType(narrowTypeOf(argument));
+      }
+      track(argument, i < slicedEnd ? asRow(form) : form);
+    }
+    Block &body = op.getBody().front();
+    for (Operation *each : llvm::map_to_vector(body.without_terminator(), [](Operation &inner) { return &inner; })) {
+      visit(each);
+    }
+    for (OpOperand &yielded : body.getTerminator()->getOpOperands()) {
+      auto found = forms.find(yielded.get());
+      OpResult result = op->getResult(yielded.getOperandNumber());
+      if (found == forms.end()) {
+        continue;
+      }
+      if (result.getResultNumber() < carried) {
+        yielded.set(wide(yielded.get()));
+        track(result, Form::Wide);
+        continue;
+      }
+      const Form form = asRow(found->second);
+      if (form == Form::Narrow) {
+        result.setType(narrowTypeOf(result));
+      }
+      track(result, form);
+    }
+  }
+
+  // The form of rows of a tensor, and of a stack of rows. A stack of constants is read like a table.
+  static Form asRow(Form form) { return form == Form::Constant ? Form::Outside : form; }
+
+  // Has bodies yield rows in the narrow type that only conversions to it read: the stack is half as large.
+  void narrowStacks() {
+    function.walk<WalkOrder::PreOrder>([&](nn::RepeatOp op) {
+      for (auto [i, result] : llvm::enumerate(op.getStackedResults())) {
+        auto conversions = llvm::map_to_vector(result.getUsers(), [](Operation *user) { return dyn_cast<nn::CastOp>(user); });
+        const bool isNarrowed = !conversions.empty() && typeOf(result).getElementType().isF32() && llvm::all_of(conversions, [&](nn::CastOp each) {
+          return each && each.getType().getElementType() == narrowType;
+        });
+        if (isNarrowed) {
+          OpOperand &row = op.getBody().front().getTerminator()->getOpOperand(op.getCarried().size() + i);
+          row.set(narrow(row.get()));
+          result.setType(narrowTypeOf(result));
+          for (nn::CastOp each : conversions) {
+            each.replaceAllUsesWith(result);
+            each.erase();
+          }
+        }
+      }
+    });
+  }
+
   Form sourceForm(Operation *op) {
     auto constant = dyn_cast<nn::ConstantOp>(op);
     if (!constant) {
@@ -126,7 +197,7 @@ private:
   // Whether an op takes rows of a trained table. They are rounded, as the table would be.
   bool takesRows(Operation *op) {
     auto indexing = dyn_cast<IndexingOpInterface>(op);
-    auto read = indexing ? indexing.getIndexed().getDefiningOp<nn::ReadOp>() : nn::ReadOp();
+    auto read = indexing ? nn::resolveCaptured(indexing.getIndexed()).getDefiningOp<nn::ReadOp>() : nn::ReadOp();
     return read && forms.contains(read) &&
            SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(function, read.getVariableAttr()).getTrainable();
   }
@@ -140,13 +211,14 @@ private:
       if (found == forms.end() || found->second != Form::Constant) {
         return false;
       }
-      while (Operation *view = operand.getDefiningOp()) {
+      Value source = nn::resolveCaptured(operand);
+      while (Operation *view = source.getDefiningOp()) {
         if (precisionOf(view) != Precision::Move) {
           break;
         }
-        operand = view->getOperand(0);
+        source = nn::resolveCaptured(view->getOperand(0));
       }
-      auto constant = operand.getDefiningOp<nn::ConstantOp>();
+      auto constant = source.getDefiningOp<nn::ConstantOp>();
       return !constant || !isExact(constant.getValue(), narrowType);
     });
   }
@@ -258,7 +330,28 @@ private:
     return narrowed[value] = converted;
   }
 
+  // Returns a row or a captured value of a body in the narrow type: from outside, where it is converted once for all iterations. Null for a
+  // value that differs between iterations.
+  Value narrowOutside(Value value) {
+    auto argument = dyn_cast<BlockArgument>(value);
+    auto op = argument ? dyn_cast<nn::RepeatOp>(argument.getOwner()->getParentOp()) : nn::RepeatOp();
+    const unsigned slicedEnd = op ? op.getCarried().size() + op.getSliced().size() : 0;
+    if (!op || argument.getArgNumber() < op.getCarried().size()) {
+      return {};
+    }
+    const bool isSliced = argument.getArgNumber() < slicedEnd;
+    Value outside = narrow(op->getOperand(argument.getArgNumber()));
+    if (!isSliced) {
+      return nn::captureIn(outside, argument.getOwner());
+    }
+    op.getSlicedMutable().append(outside);
+    return op.getBody().front().insertArgument(slicedEnd, narrowTypeOf(value), value.getLoc());
+  }
+
   Value convertNarrow(Value value) {
+    if (Value outside = narrowOutside(value)) {
+      return outside;
+    }
     Operation *op = value.getDefiningOp();
     if (auto constant = dyn_cast_or_null<nn::ConstantOp>(op)) {
       if (ElementsAttr elements = convertElements(constant.getValue(), narrowType)) {

@@ -6,6 +6,7 @@
 #include "passes/train/widen_gradients.h"
 
 #include "dialects/nn/repeat/repeats.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -77,6 +78,9 @@ private:
 
   // Whether an op computes of the sums of its operands the sum of its results.
   static bool passesSums(Operation *maker) {
+    if (auto cast = dyn_cast<nn::CastOp>(maker)) { // of a term that is narrower than its sum
+      return isNarrowFloat(cast.getInput().getType().getElementType()) && cast.getType().getElementType().isF32();
+    }
     auto compute = dyn_cast<ComputeOpInterface>(maker);
     const unsigned operands = maker->getNumOperands();
     return compute && operands > 0 && compute.passesParts(Reduction::Sum, llvm::SmallBitVector(operands, true));

@@ -37,8 +37,17 @@ std::optional<Operands> summedOperandsOf(Value value) {
   return op && value.hasOneUse() ? summedOperands(op) : std::nullopt;
 }
 
-// Returns `value`, of bf16 or f16, converted to f32.
-Value convertToWide(Value value) {
+bool isNarrow(Value value) {
+  return isNarrowFloat(typeOf(value).getElementType());
+}
+
+// Returns `value`, of bf16 or f16, in f32, for a sum of `size` elements. A sum of the same size that was rounded, as that over the iterations
+// of a repeat is, counts as it was before; what is larger is read where it is narrow.
+Value convertToWide(Value value, int64_t size) {
+  auto rounding = value.getDefiningOp<nn::CastOp>();
+  if (rounding && rounding.getInput().getType().getElementType().isF32() && typeOf(value).getNumElements() <= size) {
+    return rounding.getInput();
+  }
   OpBuilder builder(value.getContext());
   builder.setInsertionPointAfterValue(value);
   return nn::CastOp::create(builder, value.getLoc(), typeOf(value).clone(builder.getF32Type()), value);
@@ -70,7 +79,7 @@ Value widened(Value root) {
   SmallVector<std::optional<Operands>> summed = llvm::map_to_vector(values, [](Value value) { return summedOperandsOf(value); });
   DenseMap<Value, Value> wide;
   for (auto [value, operands] : llvm::reverse(llvm::zip_equal(values, summed))) {
-    wide[value] = operands ? cloneWide(value.getDefiningOp(), *operands, wide) : convertToWide(value);
+    wide[value] = operands ? cloneWide(value.getDefiningOp(), *operands, wide) : convertToWide(value, typeOf(root).getNumElements());
   }
   return wide.at(root);
 }
@@ -89,8 +98,13 @@ void widenTerms(Value value) {
       continue;
     }
     auto cast = term.getDefiningOp<nn::CastOp>();
-    if (cast && isNarrowFloat(cast.getInput().getType().getElementType())) {
-      cast.replaceAllUsesWith(widened(cast.getInput()));
+    if (cast && isNarrow(cast.getInput())) {
+      Value wide = widened(cast.getInput());
+      cast.replaceAllUsesWith(wide);
+      auto conversion = wide.getDefiningOp<nn::CastOp>();
+      if (!conversion || conversion.getInput() != cast.getInput()) {
+        pending.push_back(wide); // may be a sum of other conversions
+      }
     }
   }
 }

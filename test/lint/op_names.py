@@ -46,8 +46,9 @@ ALLOWED = {
     "passes/train/recognize_attention.cpp": ("Broadcast Index MatMul Random Reshape Transpose", "the same"),
     "passes/train/batch_norm.cpp": ("Normalize", "what a batch normalization is of, in training"),
     "passes/train/mixed_precision.cpp": ("Cast", "the conversions of the pass itself"),
+    "passes/train/loss/repeat_dependence.cpp": ("Broadcast Index", "which tensors have the same numbers along a dim"),
     "passes/train/loss/sample_dependence.cpp": ("Add Broadcast Cast Div Index Max Reshape Select Sub", "how losses are put together"),
-    "passes/train/sum_behind_repeats.cpp": ("Add MatMul Reduce ScatterAdd", "what the gradients of captured values are sums of"),
+    "passes/train/sum_behind_repeats.cpp": ("Add Cast MatMul Reduce ScatterAdd", "what the gradients of captured values are sums of"),
     "passes/train/unroll_repeats.cpp": ("Concat Reshape", "how the pass itself joins rows"),
     "passes/train/widen_gradients.cpp": ("Add Cast Pad Reduce Reshape ScatterAdd Transpose", "which gradients of parameters come in f32"),
 }

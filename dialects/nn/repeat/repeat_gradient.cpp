@@ -6,6 +6,7 @@
 
 #include "dialects/nn/ops/nn_builder.h"
 #include "dialects/nn/repeat/repeats.h"
+#include "dialects/support/element_type.h"
 
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -131,8 +132,10 @@ private:
     for (BlockArgument argument : forward.getCapturedArguments()) {
       if (Value gradient = gradients.lookup(argument)) {
         operandsWithGradient.push_back(argument.getArgNumber());
-        Value zero = neutralZero(builder, op.getLoc(), typeOf(argument));
-        yielded.push_back(AddOp::create(inside, op.getLoc(), carried.add(*backward, zero, zero.getType()), gradient));
+        RankedTensorType type = sumType(typeOf(argument));
+        Value zero = neutralZero(builder, op.getLoc(), type);
+        Value term = castTo(inside, type, gradient);
+        yielded.push_back(AddOp::create(inside, op.getLoc(), carried.add(*backward, zero, type), term));
       }
     }
     for (BlockArgument argument : forward.getSlicedArguments()) {
@@ -257,8 +260,17 @@ private:
       out[i] = made->getResult(next++);
     }
     for (unsigned i : operandsWithGradient) {
-      out[i] = made->getResult(next++);
+      out[i] = castTo(builder, typeOf(op->getOperand(i)), made->getResult(next++));
     }
+  }
+
+  // A sum over iterations is f32 where its terms are narrower.
+  static RankedTensorType sumType(RankedTensorType type) {
+    return isNarrowFloat(type.getElementType()) ? type.clone(Float32Type::get(type.getContext())) : type;
+  }
+
+  Value castTo(OpBuilder &b, RankedTensorType type, Value value) {
+    return value.getType() == type ? value : CastOp::create(b, op.getLoc(), type, value).getResult();
   }
 
   RepeatOp op;

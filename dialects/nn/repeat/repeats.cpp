@@ -258,6 +258,36 @@ RepeatOp rebuildRepeat(RepeatOp op, const llvm::SmallBitVector &dropped, ArrayRe
   return made;
 }
 
+Value resolveCaptured(Value value) {
+  while (auto argument = dyn_cast<BlockArgument>(value)) {
+    auto op = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
+    if (!op || argument.getArgNumber() < op.getCarried().size() + op.getSliced().size()) {
+      break;
+    }
+    value = op->getOperand(argument.getArgNumber());
+  }
+  return value;
+}
+
+Value captureIn(Value value, Block *block) {
+  SmallVector<RepeatOp> around; // the innermost first
+  for (Block *at = block; at != value.getParentBlock(); at = around.back()->getBlock()) {
+    around.push_back(cast<RepeatOp>(at->getParentOp()));
+  }
+  for (RepeatOp op : llvm::reverse(around)) {
+    const auto *known = llvm::find_if(op.getCapturedArguments(), [&](BlockArgument argument) {
+      return op->getOperand(argument.getArgNumber()) == value;
+    });
+    if (known != op.getCapturedArguments().end()) {
+      value = *known;
+      continue;
+    }
+    op.getCapturedMutable().append(value);
+    value = op.getBody().addArgument(value.getType(), value.getLoc());
+  }
+  return value;
+}
+
 void markDependents(Operation *op, DenseSet<Value> &marked, function_ref<bool(Value)> mayDepend) {
   auto add = [&](Value value) { return mayDepend(value) && marked.insert(value).second; };
   auto repeat = dyn_cast<RepeatOp>(op);

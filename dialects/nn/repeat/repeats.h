@@ -34,6 +34,13 @@ int64_t countRuns(mlir::Operation *op);
 // dropped values and that nothing but their own next values reads their arguments.
 RepeatOp rebuildRepeat(RepeatOp op, const llvm::SmallBitVector &dropped, llvm::ArrayRef<mlir::Value> stacked);
 
+// Returns the value that a captured argument of a body stands for, out of all bodies that capture it; any other value itself.
+mlir::Value resolveCaptured(mlir::Value value);
+
+// Returns `value` in a block of a body that it is outside of: the argument that captures it in each body in between, which is added where
+// there is none. A value of the block stays as it is.
+mlir::Value captureIn(mlir::Value value, mlir::Block *block);
+
 // Takes away the results of repeats in a block, and in their bodies, that nothing reads, and what computes them alone. A carried value goes
 // where neither its result nor another value of the body needs it. Ops that this leaves dead go, too.
 void pruneRepeats(mlir::Block &block);

@@ -4,6 +4,7 @@
 
 #include "passes/train/loss/divide_loss.h"
 
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -60,7 +61,9 @@ public:
     for (const SampleDependence::Addend &addend : addends) {
       setInsertionPoint(addend.operand->getOwner());
       Value x = addend.operand->get();
-      Value weight = weightOf(addend.divisor, samples, typeOf(x).getElementType());
+      Divisor divisor = addend.divisor;
+      divisor.sum = divisor.sum ? inBody(divisor.sum) : Value();
+      Value weight = weightOf(divisor, samples ? inBody(samples) : Value(), typeOf(x).getElementType());
       addend.operand->set(weight ? nn::MulOp::create(*this, x, repeated(weight, typeOf(x))).getResult() : scaled(x, factor));
     }
   }
@@ -90,12 +93,15 @@ public:
         Value count = constant(index, static_cast<double>(batch));
         sample = nn::SubOp::create(*this, sample, nn::MulOp::create(*this, nn::DivOp::create(*this, sample, count), count));
       }
-      Value counts = nn::CompareOp::create(*this, index.clone(getI1Type()), nn::Predicate::Lt, sample, repeated(samples, index));
+      Value counts = nn::CompareOp::create(*this, index.clone(getI1Type()), nn::Predicate::Lt, sample, repeated(inBody(samples), index));
       each.operand->set(nn::SelectOp::create(*this, x.getType(), counts, x, constant(typeOf(x), 0)));
     }
   }
 
 private:
+  // Returns a value of the program where the builder is, maybe in the body of a repeat.
+  Value inBody(Value value) { return nn::captureIn(value, getInsertionBlock()); }
+
   func::FuncOp function;
 };
 

@@ -4,7 +4,7 @@
 
 #include "passes/train/loss/named_values.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat.h"
 #include "dialects/nn/result_names.h"
 #include "dialects/support/names.h"
 
@@ -34,6 +34,18 @@ llvm::MapVector<StringRef, Value> collectNames(func::FuncOp function) {
   return values;
 }
 
+// Returns the repeat around the op that makes the tensor of this name in its body; null without one.
+nn::RepeatOp findRepeatOf(func::FuncOp function, StringRef name) {
+  nn::RepeatOp around;
+  function.walk([&](Operation *op) {
+    auto repeat = dyn_cast<nn::RepeatOp>(op->getParentOp());
+    if (repeat && llvm::any_of(op->getResults(), [&](OpResult result) { return llvm::is_contained(nn::namesOf(result), name); })) {
+      around = repeat;
+    }
+  });
+  return around;
+}
+
 } // namespace
 
 FailureOr<Value> findNamedValue(func::FuncOp function, StringRef name) {
@@ -46,6 +58,9 @@ FailureOr<Value> findNamedValue(func::FuncOp function, StringRef name) {
   }
   llvm::MapVector<StringRef, Value> values = collectNames(function);
   auto found = values.find(name);
+  if (nn::RepeatOp around = found == values.end() ? findRepeatOf(function, name) : nn::RepeatOp()) {
+    return around.emitOpError("computes tensor \"") << name << "\" anew in each iteration; name a tensor outside of the loop";
+  }
   if (found == values.end()) {
     return function.emitError("no tensor \"") << name << "\" in the model; nearest names: "
                                               << nearestNames(llvm::to_vector(llvm::make_first_range(values)), name);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// See sample_dependence.h. One walk in program order. Rules of ops are those of the larger program, where no dim of samples has size 1.
+// See sample_dependence.h. One walk in program order; repeat_dependence.cpp has the bodies of repeats. Rules of ops are those of the larger
+// program, where no dim of samples has size 1.
 
 #include "passes/train/loss/sample_dependence.h"
 
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/tensor_values.h"
 
 using namespace mlir;
@@ -12,22 +14,6 @@ namespace ashlar::train {
 namespace {
 
 using Kind = Dependence::Kind;
-
-Dependence coupled(Operation *op, const Twine &why) {
-  StringRef path = nn::getPath(op->getLoc());
-  Dependence result;
-  result.kind = Kind::Coupled;
-  result.reason = ((path.empty() ? Twine("an op") : "\"" + path + "\"") + " (" + op->getName().getStringRef() + ") " + why).str();
-  return result;
-}
-
-Dependence ofKind(Kind kind, int64_t dim = 0, int64_t outer = 1) {
-  Dependence result;
-  result.kind = kind;
-  result.dim = dim;
-  result.outer = outer;
-  return result;
-}
 
 // Returns the value of all elements of a constant; nothing where they differ.
 std::optional<double> splatOf(nn::ConstantOp constant) {
@@ -88,64 +74,92 @@ std::optional<Place> findPlace(const ShardingRule &rule, ArrayRef<int64_t> facto
 
 } // namespace
 
+Dependence Dependence::coupled(Operation *op, const Twine &why) {
+  StringRef path = nn::getPath(op->getLoc());
+  Dependence result = ofKind(Kind::Coupled);
+  result.reason = ((path.empty() ? Twine("an op") : "\"" + path + "\"") + " (" + op->getName().getStringRef() + ") " + why).str();
+  return result;
+}
+
+Dependence Dependence::ofKind(Kind kind, int64_t dim, int64_t outer) {
+  Dependence result;
+  result.kind = kind;
+  result.dim = dim;
+  result.outer = outer;
+  return result;
+}
+
 SampleDependence::SampleDependence(func::FuncOp function, func::FuncOp larger, int64_t batch, int64_t growth, bool isStep)
     : function(function), batch(batch), growth(growth), isStep(isStep), symbols(function->getParentOfType<ModuleOp>()) {
   isPaired = larger && pair(larger);
-  if (isPaired) {
-    largerArguments.assign(larger.getArgumentTypes().begin(), larger.getArgumentTypes().end());
-    return;
+  func::FuncOp other = isPaired ? larger : function;
+  if (!isPaired) {
+    pairs.clear();
+    function.walk([&](Operation *op) { pairs[op->getBlock()].push_back({op, op}); });
   }
-  pairs.clear();
-  for (Operation &op : function.front().without_terminator()) {
-    pairs.push_back({&op, &op});
-  }
-  largerArguments.assign(function.getArgumentTypes().begin(), function.getArgumentTypes().end());
+  largerArguments.assign(other.getArgumentTypes().begin(), other.getArgumentTypes().end());
 }
 
 // Pairs the ops of the two programs; returns false where they are not the same ones.
 bool SampleDependence::pair(func::FuncOp larger) {
-  auto ours = function.front().without_terminator(), theirs = larger.front().without_terminator();
-  DenseMap<Value, Value> values;
-  for (auto [a, b] : llvm::zip(function.getArguments(), larger.getArguments())) {
-    values[a] = b;
-  }
-  auto other = theirs.begin();
-  for (Operation &op : ours) {
-    if (other == theirs.end() || other->getName() != op.getName() || other->getNumOperands() != op.getNumOperands()) {
+  SmallVector<std::pair<Block *, Block *>> pending = {{&function.front(), &larger.front()}};
+  while (!pending.empty()) {
+    auto [ours, theirs] = pending.pop_back_val();
+    if (!pairBlocks(*ours, *theirs)) {
       return false;
     }
-    for (auto [a, b] : llvm::zip_equal(op.getOperands(), other->getOperands())) {
+    for (const Pair &each : pairs[ours]) {
+      auto a = dyn_cast<nn::RepeatOp>(each.op), b = dyn_cast<nn::RepeatOp>(each.larger);
+      if (a && (a.getCount() != b.getCount() || a.getReversed() != b.getReversed() || a.getSliced().size() != b.getSliced().size() ||
+                a.getCarried().size() != b.getCarried().size())) {
+        return false;
+      }
+      if (a) {
+        pending.push_back({&a.getBody().front(), &b.getBody().front()});
+      }
+    }
+  }
+  return true;
+}
+
+bool SampleDependence::pairBlocks(Block &ours, Block &theirs) {
+  if (ours.getNumArguments() != theirs.getNumArguments() || ours.getOperations().size() != theirs.getOperations().size()) {
+    return false;
+  }
+  DenseMap<Value, Value> values;
+  for (auto [a, b] : llvm::zip_equal(ours.getArguments(), theirs.getArguments())) {
+    values[a] = b;
+  }
+  for (auto [op, other] : llvm::zip_equal(ours, theirs)) {
+    if (other.getName() != op.getName() || other.getNumOperands() != op.getNumOperands()) {
+      return false;
+    }
+    for (auto [a, b] : llvm::zip_equal(op.getOperands(), other.getOperands())) {
       if (values.lookup(a) != b) {
         return false;
       }
     }
-    for (auto [a, b] : llvm::zip_equal(op.getResults(), other->getResults())) {
+    for (auto [a, b] : llvm::zip_equal(op.getResults(), other.getResults())) {
       values[a] = b;
     }
-    pairs.push_back({&op, &*other++});
+    pairs[&ours].push_back({&op, &other});
   }
-  return other == theirs.end() && function.getNumArguments() == larger.getNumArguments();
+  return true;
 }
 
 void SampleDependence::run(Value assumed) {
   found.clear();
-  quotients.clear();
-  addends.clear();
-  summed.clear();
-  sized.clear();
+  cutChanges({});
   for (auto [argument, type] : llvm::zip_equal(function.getArguments(), largerArguments)) {
-    found[argument] = argument == assumed ? ofKind(Kind::Samples) : visitArgument(argument, type);
+    found[argument] = argument == assumed ? Dependence::ofKind(Kind::Samples) : visitArgument(argument, type);
   }
-  for (const Pair &pair : pairs) {
+  for (const Pair &pair : pairs[&function.front()]) {
     visit(pair);
     if (assumed && assumed.getDefiningOp() == pair.op) {
       const bool isTrained = found[assumed].isTrained;
-      found[assumed] = ofKind(Kind::Samples);
+      found[assumed] = Dependence::ofKind(Kind::Samples);
       found[assumed].isTrained = isTrained;
-      quotients.clear(); // what comes before it stays as it is
-      addends.clear();
-      summed.clear();
-      sized.clear();
+      cutChanges({}); // what comes before it stays as it is
     }
   }
 }
@@ -173,10 +187,10 @@ Dependence SampleDependence::visitArgument(BlockArgument argument, Type larger) 
   auto type = cast<RankedTensorType>(argument.getType());
   const bool hasSamples = isPaired ? grownDim(type, larger) == 0 : type.getRank() > 0 && type.getDimSize(0) == batch;
   if (hasSamples) {
-    return ofKind(Kind::Samples);
+    return Dependence::ofKind(Kind::Samples);
   }
   auto name = function.getArgAttrOfType<StringAttr>(argument.getArgNumber(), nn::kNameAttr);
-  Dependence result = ofKind(Kind::Coupled);
+  Dependence result = Dependence::ofKind(Kind::Coupled);
   result.reason = "input \"" + (name ? name.str() : "") + "\" has no first dim of samples";
   return result;
 }
@@ -189,11 +203,11 @@ Dependence SampleDependence::visitConstant(nn::ConstantOp constant, nn::Constant
   std::optional<double> value = splatOf(constant), other = splatOf(larger);
   std::optional<int64_t> dim = grownDim(constant.getType(), larger.getType());
   if (!value || !other) {
-    return coupled(constant, "holds other numbers for another number of samples");
+    return Dependence::coupled(constant, "holds other numbers for another number of samples");
   }
   if (dim) {
-    return *dim >= 0 && *value == *other ? ofKind(Kind::Samples, *dim, Dependence::kAnyOuter)
-                                         : coupled(constant, "holds other numbers for another number of samples");
+    return *dim >= 0 && *value == *other ? Dependence::ofKind(Kind::Samples, *dim, Dependence::kAnyOuter)
+                                         : Dependence::coupled(constant, "holds other numbers for another number of samples");
   }
   const double exponent = power ? static_cast<double>(power.getInt()) : 0;
   if (isStep) {
@@ -210,9 +224,9 @@ Dependence SampleDependence::visitConstant(nn::ConstantOp constant, nn::Constant
   }
   if (power ? exponent == 1 : isAbout(*other, *value * grown)) {
     sized.push_back({constant, *value / count});
-    return ofKind(Kind::Count);
+    return Dependence::ofKind(Kind::Count);
   }
-  return coupled(constant, "is a number that depends on how many samples there are");
+  return Dependence::coupled(constant, "is a number that depends on how many samples there are");
 }
 
 Dependence SampleDependence::visitIndex(const Pair &pair) const {
@@ -222,8 +236,8 @@ Dependence SampleDependence::visitIndex(const Pair &pair) const {
   if (!dim && strides == cast<nn::IndexOp>(pair.larger).getStrides()) {
     return {};
   }
-  return dim && *dim >= 0 && strides[*dim] == 0 ? ofKind(Kind::Samples, *dim, Dependence::kAnyOuter)
-                                                : coupled(index, "numbers the samples of the batch");
+  return dim && *dim >= 0 && strides[*dim] == 0 ? Dependence::ofKind(Kind::Samples, *dim, Dependence::kAnyOuter)
+                                                : Dependence::coupled(index, "numbers the samples of the batch");
 }
 
 // Random numbers of samples are drawn by their place in the step (ashlar-accumulate), as those of the whole batch are.
@@ -233,7 +247,7 @@ Dependence SampleDependence::visitDrawnIndex(const Pair &pair, OpOperand &index)
   if (!isPaired) {
     dim = type.getRank() > 0 && type.getDimSize(0) == batch ? std::optional<int64_t>(0) : std::nullopt;
   }
-  return !dim ? Dependence() : *dim >= 0 ? ofKind(Kind::Samples, *dim) : coupled(pair.op, "draws random numbers for all samples at once");
+  return !dim ? Dependence() : *dim >= 0 ? Dependence::ofKind(Kind::Samples, *dim) : Dependence::coupled(pair.op, "draws random numbers for all samples at once");
 }
 
 // Of operands that are the same for every batch.
@@ -247,7 +261,7 @@ Dependence SampleDependence::visitIndependent(const Pair &pair, const Operands &
   if (dim) {
     auto broadcast = dyn_cast<nn::BroadcastOp>(op);
     const bool repeats = broadcast && *dim >= 0 && !llvm::is_contained(broadcast.getDims(), *dim);
-    return isPlain && repeats ? ofKind(Kind::Samples, *dim, Dependence::kAnyOuter) : coupled(op, "makes a tensor of all samples at once");
+    return isPlain && repeats ? Dependence::ofKind(Kind::Samples, *dim, Dependence::kAnyOuter) : Dependence::coupled(op, "makes a tensor of all samples at once");
   }
   if (isPlain) {
     return {};
@@ -260,7 +274,7 @@ Dependence SampleDependence::visitIndependent(const Pair &pair, const Operands &
     return {};
   }
   const bool hasDivisor = llvm::any_of(operands, [](const Dependence *each) { return static_cast<bool>(each->divisor); });
-  return !hasDivisor && isLinear(op, counts) ? ofKind(Kind::Count) : coupled(op, "is not linear in the number of samples");
+  return !hasDivisor && isLinear(op, counts) ? Dependence::ofKind(Kind::Count) : Dependence::coupled(op, "is not linear in the number of samples");
 }
 
 // Returns what a value is as a divisor: a sum over samples, or their number, however it was repeated.
@@ -268,8 +282,9 @@ Divisor SampleDependence::divisorOf(Value value) const {
   if (of(value).kind == Kind::Count) {
     return {Divisor::Kind::Samples, {}, 0};
   }
+  value = nn::resolveCaptured(value);
   while (isa_and_nonnull<nn::BroadcastOp, nn::ReshapeOp>(value.getDefiningOp())) {
-    value = value.getDefiningOp()->getOperand(0);
+    value = nn::resolveCaptured(value.getDefiningOp()->getOperand(0));
   }
   Divisor divisor;
   if (auto bounded = value.getDefiningOp<nn::MaxOp>()) {
@@ -278,7 +293,7 @@ Divisor SampleDependence::divisorOf(Value value) const {
       std::optional<double> least = constant ? splatOf(constant) : std::nullopt;
       if (least && *least > 0 && typeOf(bounded).getNumElements() == 1) {
         divisor.least = *least;
-        value = bounded->getOperand(i);
+        value = nn::resolveCaptured(bounded->getOperand(i));
         break;
       }
     }
@@ -341,30 +356,18 @@ Dependence SampleDependence::visitSums(Operation *op, const Operands &operands) 
     sums[i] = each->kind == Kind::Sum;
   }
   if (isLinear(op, sums)) {
-    return ofKind(Kind::Sum);
+    return Dependence::ofKind(Kind::Sum);
   }
   if (!addsOrSubtracts(op) || sums.count() != 1) {
-    return coupled(op, "is not linear in a sum over samples");
+    return Dependence::coupled(op, "is not linear in a sum over samples");
   }
   const unsigned other = sums.find_first_unset();
   const Divisor &divisor = operands[1 - other]->divisor;
   if (operands[other]->divisor || (!isStep && !divisor)) {
-    return coupled(op, "adds a number to a sum over samples, once for all of them");
+    return Dependence::coupled(op, "adds a number to a sum over samples, once for all of them");
   }
   addends.push_back({&op->getOpOperand(other), divisor});
-  return ofKind(Kind::Sum);
-}
-
-// Whether a tensor that is the same for every batch has the same numbers along a dim.
-bool SampleDependence::isUniform(Value value, int64_t dim) const {
-  if (auto constant = value.getDefiningOp<nn::ConstantOp>()) {
-    return splatOf(constant).has_value();
-  }
-  if (auto index = value.getDefiningOp<nn::IndexOp>()) {
-    return index.getStrides()[dim] == 0;
-  }
-  auto broadcast = value.getDefiningOp<nn::BroadcastOp>();
-  return broadcast && !llvm::is_contained(broadcast.getDims(), dim);
+  return Dependence::ofKind(Kind::Sum);
 }
 
 // Of parts, one a sample: the op computes its share of each sample, or adds up over them.
@@ -372,7 +375,7 @@ Dependence SampleDependence::visitSamples(const Pair &pair, const Operands &oper
   Operation *op = pair.op;
   auto sharded = dyn_cast<ShardingRuleOpInterface>(pair.larger);
   if (!sharded || llvm::any_of(operands, [](const Dependence *each) { return each->kind == Kind::Sum || each->kind == Kind::Count; })) {
-    return coupled(op, sharded ? "combines values of single samples with a sum over all samples" : "has no sharding rule");
+    return Dependence::coupled(op, sharded ? "combines values of single samples with a sum over all samples" : "has no sharding rule");
   }
   const ShardingRule rule = sharded.getShardingRule();
   const int64_t samples = isPaired ? batch * growth : batch;
@@ -385,54 +388,60 @@ Dependence SampleDependence::visitSamples(const Pair &pair, const Operands &oper
     const bool agrees =
         own && (!place || (own->factor == place->factor && (own->offset == place->offset || !own->offset || !place->offset)));
     if (!agrees) {
-      return coupled(op, own ? "takes samples along two dims" : "moves elements between samples");
+      return Dependence::coupled(op, own ? "takes samples along two dims" : "moves elements between samples");
     }
     place = place && place->offset ? place : own;
   }
   for (auto [i, each] : llvm::enumerate(operands)) { // without a larger program
     for (auto [d, factors] : llvm::enumerate(rule.operands[i])) {
       if (each->kind == Kind::None && llvm::is_contained(factors, place->factor) && !isUniform(op->getOperand(i), d)) {
-        return coupled(op, "takes a tensor with other numbers for each sample of the batch");
+        return Dependence::coupled(op, "takes a tensor with other numbers for each sample of the batch");
       }
     }
   }
   const bool isWindowed = llvm::any_of(rule.windows, [&](const WindowedDim &window) { return rule.factorOf(window) == place->factor; });
   const Factor &factor = rule.factors[place->factor];
   if (isWindowed || !mayBeSplit(factor.kind) || (factor.kind == FactorKind::Reduction && factor.reduction != Reduction::Sum)) {
-    return coupled(op, "needs all samples at once");
+    return Dependence::coupled(op, "needs all samples at once");
   }
   if (factor.kind == FactorKind::Reduction) {
     // Sums have one size for every batch, and a row that is picked by its number is another one in each part of the batch.
     auto indexing = dyn_cast<IndexingOpInterface>(op);
     for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
       if (indexing && operand == indexing.getIndexed() && llvm::is_contained(rule.operands[i][indexing.getIndexedDim()], place->factor)) {
-        return coupled(op, "picks samples by their number in the batch");
+        return Dependence::coupled(op, "picks samples by their number in the batch");
       }
     }
     if (grownDim(op->getResult(result).getType(), pair.larger->getResult(result).getType())) {
-      return coupled(op, "makes a tensor of all samples at once");
+      return Dependence::coupled(op, "makes a tensor of all samples at once");
     }
     for (auto [i, each] : llvm::enumerate(operands)) {
       if (each->kind == Kind::Samples && result == 0) {
         summed.push_back({&op->getOpOperand(i), each->dim, each->outer});
       }
     }
-    return ofKind(Kind::Sum);
+    return Dependence::ofKind(Kind::Sum);
   }
   for (auto [d, factors] : llvm::enumerate(rule.results[result])) {
     int64_t before = 1;
     for (int64_t each : factors) {
       if (each == place->factor) {
-        return ofKind(Kind::Samples, static_cast<int64_t>(d), before * place->offset);
+        return Dependence::ofKind(Kind::Samples, static_cast<int64_t>(d), before * place->offset);
       }
       before *= rule.factors[each].size;
     }
   }
-  return coupled(op, "makes one tensor of all samples");
+  return Dependence::coupled(op, "makes one tensor of all samples");
 }
 
 void SampleDependence::visit(const Pair &pair) {
   Operation *op = pair.op;
+  if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
+    return visitRepeat(repeat);
+  }
+  if (op->hasTrait<OpTrait::IsTerminator>()) {
+    return;
+  }
   Operands operands;
   for (Value operand : op->getOperands()) {
     operands.push_back(&of(operand));
@@ -461,7 +470,7 @@ void SampleDependence::visit(const Pair &pair) {
     } else {
       Divisor divisor;
       if (std::optional<std::string> why = findDivisor(op, operands, divisor)) {
-        result = coupled(op, *why);
+        result = Dependence::coupled(op, *why);
       } else {
         result = isKind(Kind::Samples) ? visitSamples(pair, operands, i)
                  : isKind(Kind::Sum)   ? visitSums(op, operands)

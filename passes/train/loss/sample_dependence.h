@@ -12,7 +12,7 @@
 #ifndef ASHLAR_PASSES_TRAIN_LOSS_SAMPLE_DEPENDENCE_H
 #define ASHLAR_PASSES_TRAIN_LOSS_SAMPLE_DEPENDENCE_H
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
@@ -54,9 +54,20 @@ struct Dependence {
   Divisor divisor;            // None, Samples, Sum
   bool isTrained = false;     // depends on a trainable variable
   std::string reason;         // Coupled: the op that couples samples, and why
+
+  static Dependence ofKind(Kind kind, int64_t dim = 0, int64_t outer = 1);
+
+  // Returns that an op couples samples: `why` follows its name.
+  static Dependence coupled(mlir::Operation *op, const llvm::Twine &why);
+
+  // Whether two values depend on samples in the same way, whatever the reason.
+  bool operator==(const Dependence &other) const {
+    return kind == other.kind && dim == other.dim && outer == other.outer && divisor == other.divisor && isTrained == other.isTrained;
+  }
 };
 
-// The dependences of all values of a program, and the changes by which a part of the batch makes its part of a sum. Linear in the program.
+// The dependences of all values of a program, and the changes by which a part of the batch makes its part of a sum. Linear in the program;
+// the body of a repeat is walked again for each carried value that turns out to depend on samples.
 class SampleDependence {
 public:
   // `larger`: the same program for a larger batch, which shows the dependence on the number of samples; null without one. `isStep`: the
@@ -103,8 +114,20 @@ private:
   };
   using Operands = llvm::SmallVector<const Dependence *, 4>;
 
+  // How many of each change there are.
+  struct Changes {
+    size_t quotients = 0, addends = 0, summed = 0, sized = 0;
+  };
+
   bool pair(mlir::func::FuncOp larger);
+  bool pairBlocks(mlir::Block &ours, mlir::Block &theirs);
   void visit(const Pair &pair);
+  void visitRepeat(nn::RepeatOp op);
+  llvm::SmallVector<Dependence> visitBody(nn::RepeatOp op, llvm::ArrayRef<Dependence> arguments);
+  Dependence joinCarried(nn::RepeatOp op, unsigned i, const Dependence &next) const;
+  void addFirstValues(nn::RepeatOp op, llvm::MutableArrayRef<Dependence> carried);
+  Changes countChanges() const { return {quotients.size(), addends.size(), summed.size(), sized.size()}; }
+  void cutChanges(const Changes &kept);
   Dependence visitArgument(mlir::BlockArgument argument, mlir::Type larger);
   Dependence visitConstant(nn::ConstantOp constant, nn::ConstantOp larger);
   Dependence visitIndex(const Pair &pair) const;
@@ -121,7 +144,7 @@ private:
   mlir::func::FuncOp function;
   int64_t batch, growth;
   bool isStep, isPaired = false;
-  llvm::SmallVector<Pair> pairs;
+  llvm::DenseMap<mlir::Block *, llvm::SmallVector<Pair>> pairs;
   llvm::SmallVector<mlir::Type> largerArguments;
   mlir::SymbolTable symbols;
   llvm::DenseMap<mlir::Value, Dependence> found;

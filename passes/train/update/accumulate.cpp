@@ -8,6 +8,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
 #include "passes/train/update/step_numbers.h"
@@ -166,7 +167,9 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
   // numbers differ from the whole batch's, but no two micro-batches draw the same.
   void numberSamples(func::FuncOp step, Value number) {
     DenseMap<std::pair<Value, int64_t>, Value> moved; // an index of several ops is moved once: they draw the same
-    for (auto op : step.front().getOps<DrawingOpInterface>()) {
+    SmallVector<DrawingOpInterface> drawing; // in bodies of repeats, too
+    step.walk([&](DrawingOpInterface op) { drawing.push_back(op); });
+    for (DrawingOpInterface op : drawing) {
       OpOperand *index = op.getDrawnIndex();
       RankedTensorType drawn = index ? op.getDrawnType() : RankedTensorType();
       if (!index || llvm::none_of(drawn.getShape(), [&](int64_t size) { return size % samples == 0; })) {
@@ -176,7 +179,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
       if (!place) {
         ImplicitLocOpBuilder b(op.getLoc(), op);
         Value elements = nn::ConstantOp::create(b, nn::splat(typeOf(number), static_cast<double>(drawn.getNumElements())));
-        Value before = nn::MulOp::create(b, number, elements);
+        Value before = nn::MulOp::create(b, nn::captureIn(number, op->getBlock()), elements);
         Value everywhere = nn::BroadcastOp::create(b, typeOf(index->get()), before, ArrayRef<int64_t>());
         place = nn::AddOp::create(b, index->get(), everywhere);
       }

@@ -63,6 +63,7 @@ public:
     for (Operation *op : ops) {
       visit(op);
     }
+    eraseDeadViews();
     narrowStacks();
     eraseDeadOps(function);
   }
@@ -162,25 +163,51 @@ private:
   // The form of rows of a tensor, and of a stack of rows. A stack of constants is read like a table.
   static Form asRow(Form form) { return form == Form::Constant ? Form::Outside : form; }
 
+  // Erases what nothing reads any more, such as the wide views of tensors that are converted before. Narrow values stay: others are made of
+  // them yet.
+  void eraseDeadViews() {
+    SmallVector<Operation *> ops;
+    function.walk([&](Operation *op) { ops.push_back(op); });
+    for (Operation *op : llvm::reverse(ops)) {
+      const bool isNarrow = llvm::any_of(op->getResults(), [&](Value result) { return forms.lookup(result) == Form::Narrow; });
+      if (!isNarrow && op->getNumRegions() == 0 && isOpTriviallyDead(op)) {
+        llvm::for_each(op->getResults(), [&](Value result) { forms.erase(result); });
+        op->erase();
+      }
+    }
+  }
+
   // Has bodies yield rows in the narrow type that only conversions to it read: the stack is half as large.
   void narrowStacks() {
-    function.walk<WalkOrder::PreOrder>([&](nn::RepeatOp op) {
-      for (auto [i, result] : llvm::enumerate(op.getStackedResults())) {
-        auto conversions = llvm::map_to_vector(result.getUsers(), [](Operation *user) { return dyn_cast<nn::CastOp>(user); });
-        const bool isNarrowed = !conversions.empty() && typeOf(result).getElementType().isF32() && llvm::all_of(conversions, [&](nn::CastOp each) {
-          return each && each.getType().getElementType() == narrowType;
-        });
-        if (isNarrowed) {
-          OpOperand &row = op.getBody().front().getTerminator()->getOpOperand(op.getCarried().size() + i);
-          row.set(narrow(row.get()));
-          result.setType(narrowTypeOf(result));
-          for (nn::CastOp each : conversions) {
-            each.replaceAllUsesWith(result);
-            each.erase();
-          }
+    SmallVector<nn::RepeatOp> repeats; // those around others first: an inner stack may be a row of theirs
+    function.walk<WalkOrder::PreOrder>([&](nn::RepeatOp op) { repeats.push_back(op); });
+    for (nn::RepeatOp op : repeats) {
+      for (OpResult stack : op.getStackedResults()) {
+        if (isOnlyNarrowed(stack)) {
+          narrowStack(op, stack);
         }
       }
-    });
+    }
+  }
+
+  bool isOnlyNarrowed(Value value) {
+    return forms.contains(value) && forms.lookup(value) != Form::Narrow && !value.use_empty() &&
+           llvm::all_of(value.getUsers(), [&](Operation *user) {
+             auto conversion = dyn_cast<nn::CastOp>(user);
+             return conversion && conversion.getType().getElementType() == narrowType;
+           });
+  }
+
+  void narrowStack(nn::RepeatOp op, OpResult stack) {
+    OpOperand &row = op.getBody().front().getTerminator()->getOpOperand(stack.getResultNumber());
+    row.set(narrow(row.get()));
+    stack.setType(narrowTypeOf(stack));
+    forms[stack] = Form::Narrow;
+    narrowed.erase(stack);
+    for (Operation *conversion : llvm::make_early_inc_range(stack.getUsers())) {
+      conversion->replaceAllUsesWith(ValueRange{stack});
+      conversion->erase();
+    }
   }
 
   Form sourceForm(Operation *op) {

@@ -57,7 +57,7 @@ nn.variable @w trainable : tensor<4xf32>
 // CHECK-LABEL: @train_step
 // CHECK: %[[F:.*]] = nn.repeat 3 carried(
 // CHECK: nn.yield %{{[a-z0-9]*}} : tensor<4xf32>
-// CHECK: nn.repeat 3 reversed carried(%{{.*}}) sliced(%[[ROW:.*]] = %{{[a-z0-9]*}}) captured(
+// CHECK: nn.repeat 3 reversed carried(%{{.*}}) sliced(%[[ROW:.*]] = %{{[a-z0-9]*}}) :
 // CHECK-NEXT: %[[ALL:.*]] = nn.broadcast %[[ROW]]
 // CHECK: nn.mul %[[DS:.*]], %[[ALL]]
 func.func @train_step(%flags: tensor<3xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {

@@ -75,3 +75,37 @@ func.func @train_step(%flags: tensor<3xf32>) -> tensor<f32> attributes {nn.progr
   %l = nn.reduce sum %last dims = [0] : tensor<4xf32> -> tensor<f32>
   return %l : tensor<f32>
 }
+
+// -----
+
+nn.variable @w trainable : tensor<4x4xf32>
+nn.variable @s trainable : tensor<4xf32>
+
+// Sums over iterations are not rounded in each: those that are carried are f32, and the product for the weight is, too.
+// CHECK-LABEL: @train_step
+// CHECK: %[[B:.*]]:3 = nn.repeat 3 reversed carried({{.*}}) sliced({{.*}}) captured({{.*}}) : ({{.*}}) -> (tensor<2x4xf32>, tensor<4x4xf32>, tensor<4xf32>)
+// CHECK-DAG: nn.gradient %[[B]]#1 of @w : tensor<4x4xf32>
+// CHECK-DAG: nn.gradient %[[B]]#2 of @s : tensor<4xf32>
+// BEHIND-LABEL: @train_step
+// BEHIND: nn.repeat 3 reversed
+// BEHIND: %[[DW:.*]] = nn.matmul %{{.*}}, %{{.*}} transpose_a : tensor<6x4xbf16>, tensor<6x4xbf16> -> tensor<4x4xf32>
+// BEHIND: %[[DS:.*]] = nn.reduce sum %{{.*}} dims = [0] : tensor<3x4xf32> -> tensor<4xf32>
+// BEHIND-DAG: nn.gradient %[[DW]] of @w : tensor<4x4xf32>
+// BEHIND-DAG: nn.gradient %[[DS]] of @s : tensor<4xf32>
+func.func @train_step(%first: tensor<2x4xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
+  %w = nn.read @w : tensor<4x4xf32>
+  %narrowW = nn.cast %w : tensor<4x4xf32> -> tensor<4x4xbf16>
+  %s = nn.read @s : tensor<4xf32>
+  %narrowS = nn.cast %s : tensor<4xf32> -> tensor<4xbf16>
+  %last = nn.repeat 3 carried(%h = %first) captured(%v = %narrowW, %f = %narrowS)
+      : (tensor<2x4xf32>, tensor<4x4xbf16>, tensor<4xbf16>) -> tensor<2x4xf32> {
+    %n = nn.cast %h : tensor<2x4xf32> -> tensor<2x4xbf16>
+    %p = nn.matmul %n, %v : tensor<2x4xbf16>, tensor<4x4xbf16> -> tensor<2x4xbf16>
+    %fs = nn.broadcast %f dims = [1] : tensor<4xbf16> -> tensor<2x4xbf16>
+    %m = nn.add %p, %fs : tensor<2x4xbf16>
+    %next = nn.cast %m : tensor<2x4xbf16> -> tensor<2x4xf32>
+    nn.yield %next : tensor<2x4xf32>
+  }
+  %l = nn.reduce sum %last dims = [0, 1] : tensor<2x4xf32> -> tensor<f32>
+  return %l : tensor<f32>
+}

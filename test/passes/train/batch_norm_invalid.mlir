@@ -41,3 +41,18 @@ module {
     return %x : tensor<4x3xf32>
   }
 }
+
+// -----
+
+nn.variable @v : tensor<3xf32>
+
+// Each iteration would move the running statistics.
+func.func @train_step(%xs: tensor<5x4x3xf32>) -> tensor<5x4x3xf32> attributes {nn.program = #nn.program<train_step>} {
+  %v = nn.read @v : tensor<3xf32>
+  %ys = nn.repeat 5 sliced(%x = %xs) captured(%s = %v) : (tensor<5x4x3xf32>, tensor<3xf32>) -> tensor<5x4x3xf32> {
+    // expected-error @+1 {{normalizes by the statistics of a batch in each iteration of a loop, whose running statistics would move in each; name its parameters in the job's frozen}}
+    %y = nn.normalize %x, %s, %s, %s, %s dims = [1] epsilon = 1.0e-05 {momentum = 9.0e-01 : f64} : tensor<4x3xf32>, tensor<3xf32>
+    nn.yield %y : tensor<4x3xf32>
+  }
+  return %ys : tensor<5x4x3xf32>
+}

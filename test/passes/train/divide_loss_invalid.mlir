@@ -116,3 +116,36 @@ module @picked {
     return %loss : tensor<f32>
   }
 }
+
+// -----
+
+// The sums of iterations that are divided by another one each are no sum over samples.
+module @divided_in_turn {
+  // expected-error @+1 {{"turns" (nn.repeat) divides by a sum over samples of each iteration}}
+  func.func @forward(%x: tensor<2x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
+    %xs = nn.transpose %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+    %zero = nn.constant dense<0.0> : tensor<f32>
+    %loss = nn.repeat 3 carried(%a = %zero) sliced(%row = %xs) : (tensor<f32>, tensor<3x2xf32>) -> tensor<f32> {
+      %square = nn.mul %row, %row : tensor<2xf32>
+      %sum = nn.reduce sum %row dims = [0] : tensor<2xf32> -> tensor<f32>
+      %squares = nn.reduce sum %square dims = [0] : tensor<2xf32> -> tensor<f32>
+      %part = nn.div %sum, %squares : tensor<f32>
+      %next = nn.add %a, %part : tensor<f32>
+      nn.yield %next : tensor<f32>
+    } loc("turns")
+    return %loss : tensor<f32>
+  }
+  func.func private @larger_forward(%x: tensor<4x3xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
+    %xs = nn.transpose %x [1, 0] : tensor<4x3xf32> -> tensor<3x4xf32>
+    %zero = nn.constant dense<0.0> : tensor<f32>
+    %loss = nn.repeat 3 carried(%a = %zero) sliced(%row = %xs) : (tensor<f32>, tensor<3x4xf32>) -> tensor<f32> {
+      %square = nn.mul %row, %row : tensor<4xf32>
+      %sum = nn.reduce sum %row dims = [0] : tensor<4xf32> -> tensor<f32>
+      %squares = nn.reduce sum %square dims = [0] : tensor<4xf32> -> tensor<f32>
+      %part = nn.div %sum, %squares : tensor<f32>
+      %next = nn.add %a, %part : tensor<f32>
+      nn.yield %next : tensor<f32>
+    }
+    return %loss : tensor<f32>
+  }
+}

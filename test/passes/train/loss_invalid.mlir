@@ -49,3 +49,16 @@ module @wrong_labels {
     return %x : tensor<4x3xf32>
   }
 }
+
+// -----
+
+module @in_a_loop {
+  func.func @forward(%xs: tensor<5x4x3xf32>) -> (tensor<5x4x3xf32> {nn.name = "all"}) attributes {nn.program = #nn.program<run>} {
+    // expected-error @+1 {{'nn.repeat' op computes tensor "logits" anew in each iteration; name a tensor outside of the loop}}
+    %ys = nn.repeat 5 sliced(%x = %xs) : (tensor<5x4x3xf32>) -> tensor<5x4x3xf32> {
+      %y = nn.relu %x {nn.outputs = ["logits"]} : tensor<4x3xf32>
+      nn.yield %y : tensor<4x3xf32>
+    }
+    return %ys : tensor<5x4x3xf32>
+  }
+}

@@ -220,9 +220,6 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target tar
   passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
-  passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass()); // kernels and layouts do not know bodies
-  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
-  passes.addNestedPass<func::FuncOp>(createCSEPass());
   runPassAdders(PassPoint::Step, passes);
   passes.addPass(train::createVerifyTrainPass());
 }

@@ -46,6 +46,7 @@ const TargetTraits kCpu = {
     /*handOverPs=*/20'000'000,
     /*hasDeviceMemory=*/false,
     /*fixedWorkspace=*/false,
+    /*runsRepeats=*/true,
     /*playsDevices=*/true,
     /*hasPresets=*/false,
 };
@@ -81,6 +82,7 @@ const TargetTraits kCuda = {
     /*handOverPs=*/0,
     /*hasDeviceMemory=*/true,
     /*fixedWorkspace=*/true,
+    /*runsRepeats=*/false,
     /*playsDevices=*/false,
     /*hasPresets=*/true,
 };

@@ -604,3 +604,59 @@ exec.variant @verify_exec_c15_init arena 512 attributes {axis_names = [], axis_s
               batch 1 groups 1 channels 1 to 1 dims [#exec.conv_dim<in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, low = 0>] epilogue none fixed_weights
   }
 }
+
+// -----
+
+// The body overwrites what its next iteration reads.
+exec.variant @verify_exec_c5_repeat arena 192 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 192 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.tensor @y input <arena, 64, memref<8xf32>> global [8] splits [array<i64>]
+  exec.program @run inputs [] outputs [] {
+    exec.copy <arena, 0, memref<16xf32>> to <arena, 128, memref<16xf32>>
+    exec.repeat 2 {
+      // expected-error@+1 {{reads 64 bytes at offset 128 of the arena, which no tensor or earlier instruction left there}}
+      exec.copy <arena, 128, memref<16xf32>> to <arena, 0, memref<16xf32>>
+      exec.copy <arena, 64, memref<8xf32>> to <arena, 128, memref<8xf32>>
+    }
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c2_moving arena 128 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 128 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @run inputs [] outputs [] {
+    exec.repeat 2 {
+      // expected-error@+1 {{has a buffer of 128 bytes at offset 64 of an arena of 128 bytes}}
+      exec.copy <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>, strides = [64]>
+    }
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c16 arena 192 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                    devices_per_process = 1 : i64, lower_bound_bytes = 192 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @run inputs [] outputs [] {
+    // expected-error@+1 {{has a buffer that moves in 1 repeats but is in 0}}
+    exec.copy <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>, strides = [64]>
+  }
+}
+
+// -----
+
+// A collective that is started in an iteration ends in it.
+exec.variant @verify_exec_c12_repeat arena 192 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                                           devices_per_process = 1 : i64, lower_bound_bytes = 192 : i64} {
+  exec.tensor @x input <arena, 64, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @run inputs [] outputs [] {
+    exec.repeat 2 {
+      // expected-error@+1 {{is started with the token 1, and nothing waits for it}}
+      exec.collective all_reduce <arena, 64, memref<16xf32>> to <arena, 64, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 1
+    }
+    exec.wait 1
+  }
+}

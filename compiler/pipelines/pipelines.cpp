@@ -389,8 +389,8 @@ void addDistPasses(OpPassManager &model, const Variant &variant, bool verifies) 
     }
     model.addPass(partition::createPartitionPass());
     model.addNestedPass<func::FuncOp>(partition::createNestRepeatsPass()); // its collectives stand in the bodies then
-    model.addNestedPass<func::FuncOp>(createCanonicalizerPass()); // offsets of indices fold
-    model.addPass(partition::createSimplifyCollectivesPass());    // after it, when equal operands are one value
+    model.addNestedPass<func::FuncOp>(createCanonicalizerPass());          // offsets of indices fold
+    model.addPass(partition::createSimplifyCollectivesPass());             // after it, when equal operands are one value
   }
   format::AssignFormatsPassOptions formats;
   formats.target = variant.target;

@@ -4,7 +4,7 @@
 
 #include "dialects/nn/phases.h"
 
-#include "dialects/nn/repeat/flat_repeats.h"
+#include "dialects/nn/repeat.h"
 
 using namespace mlir;
 
@@ -32,10 +32,11 @@ void Phases::mark(Operation *op, Phase phase) {
           pending.push_back(maker);
         }
       }
-      if (Value carried = findCarried(next)) { // an iteration reads what the one before yields
-        if (Value last = findLast(carried)) {
-          pending.push_back(last.getDefiningOp());
-        }
+      if (auto carry = dyn_cast<RepeatCarryOp>(next)) { // an iteration reads what the one before yields
+        llvm::copy_if(carry->getUsers(), std::back_inserter(pending), [&](Operation *user) {
+          auto last = dyn_cast<RepeatNextOp>(user);
+          return last && last.getCarried() == carry;
+        });
       }
     }
   }

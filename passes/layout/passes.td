@@ -8,7 +8,7 @@
 include "mlir/Pass/PassBase.td"
 
 def FlattenRepeatsPass : Pass<"ashlar-flatten-repeats", "::mlir::func::FuncOp"> {
-  let summary = "Puts the ops of repeats among those of the program.";
+  let summary = "Writes the bodies of repeats into the program around them.";
   let description = [{
     Passes on layouts see one program: a body has layouts as any other ops have. A carried value has one layout in all iterations, before
     the first and behind the last; the rows of sliced and stacked tensors are not sharded. Repeats in bodies are flattened, too.

@@ -334,7 +334,8 @@ private:
       auto runsOf = [&](unsigned value) { return std::max<int64_t>(1, runs / op.runs) * space.problem.values[value].runs; };
       for (auto [index, value] : llvm::enumerate(op.results)) {
         if (hasNode && space.isHeld(value)) {
-          add(OpToTensor, space.classes.ops[number], space.classes.tensors[space.problem.values[value].tensor], index, 0, runsOf(value), value);
+          add(OpToTensor, space.classes.ops[number], space.classes.tensors[space.problem.values[value].tensor], index, 0, runsOf(value),
+              value);
         }
       }
       for (auto [index, value] : llvm::enumerate(op.operands)) {

@@ -75,9 +75,8 @@ void flatten(RepeatOp op, int64_t loop) {
   op->getBlock()->getOperations().splice(Block::iterator(op), body.getOperations());
   for (auto [value, result] : llvm::zip_equal(yielded, op->getResults())) {
     const unsigned number = result.getResultNumber();
-    Operation *made = number < carried.size()
-                          ? RepeatNextOp::create(b, value, carried[number])
-                          : RepeatStackOp::create(b, result.getType(), value, loop, count, reversed).getOperation();
+    Operation *made = number < carried.size() ? RepeatNextOp::create(b, value, carried[number])
+                                              : RepeatStackOp::create(b, result.getType(), value, loop, count, reversed).getOperation();
     moveNames(result, made->getOpResult(0));
     result.replaceAllUsesWith(made->getResult(0));
   }
@@ -109,8 +108,8 @@ std::map<int64_t, FlatLoop> findLoops(Block &block) {
   return loops;
 }
 
-// Makes the nn.repeat of one loop. State: `body`, the ops of an iteration in the order of the block; `behind`, the ops that stand before the
-// last op of the loop and read its results.
+// Makes the nn.repeat of one loop. State: `body`, the ops of an iteration in the order of the block; `behind`, the ops that stand before
+// the last op of the loop and read its results.
 class Nesting {
 public:
   Nesting(Block &block, int64_t number, FlatLoop &loop) : block(block), number(number), loop(loop) {}
@@ -144,9 +143,8 @@ private:
         last = &op;
         continue;
       }
-      const bool readsBody = anyOperand([&](Operation *maker) {
-        return inside.contains(maker) || (loopOf(maker) == number && isEntry(maker));
-      });
+      const bool readsBody =
+          anyOperand([&](Operation *maker) { return inside.contains(maker) || (loopOf(maker) == number && isEntry(maker)); });
       if (anyOperand([&](Operation *maker) { return isExit(maker) || after.contains(maker); })) {
         after.insert(&op);
         behind.push_back(&op);

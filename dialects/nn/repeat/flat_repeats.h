@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The flat form of repeats: from and to nn.repeat, and which loops its ops are in. An op is in a loop where it depends on what the iterations
-// read, so what does not stands in front of the loop in nn.repeat, whatever its place was in the flat form.
+// The flat form of repeats: from and to nn.repeat, and which loops its ops are in. An op is in a loop where it depends on what the
+// iterations read, so what does not stands in front of the loop in nn.repeat, whatever its place was in the flat form.
 
 #ifndef ASHLAR_DIALECTS_NN_REPEAT_FLAT_REPEATS_H
 #define ASHLAR_DIALECTS_NN_REPEAT_FLAT_REPEATS_H

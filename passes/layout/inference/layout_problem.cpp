@@ -195,8 +195,8 @@ private:
     return success();
   }
 
-  // Adds an op that begins or ends a carried value. All of these have one tensor; what is given of it stands at the first of them, or is the
-  // layout that the model or a rule gives to the value behind the loop.
+  // Adds an op that begins or ends a carried value. All of these have one tensor; what is given of it stands at the first of them, or is
+  // the layout that the model or a rule gives to the value behind the loop.
   LogicalResult addCarried(Operation &op, Value carried) {
     Value result = op.getResult(0);
     FailureOr<unsigned> tensor = failure();

@@ -128,9 +128,9 @@ private:
     if (place.holding == 0 && nn::isZero(problem.values[zero.value].value)) {
       carried->layout = layoutBeside(place, 0);
     }
-    std::optional<Terms> terms =
-        carried->layout && bytesOf(carried->tensor, *carried->layout) <= bytesOf(carried->tensor, home.getLayout()) ? findTerms(place, 0)
-                                                                                                                    : std::nullopt;
+    std::optional<Terms> terms = carried->layout && bytesOf(carried->tensor, *carried->layout) <= bytesOf(carried->tensor, home.getLayout())
+                                     ? findTerms(place, 0)
+                                     : std::nullopt;
     if (terms && terms->layout == *carried->layout && cost(resultOf(last), terms->layout, home.getLayout()) < terms->saved) {
       auto partial = dist::LayoutAttr::get(home.getContext(), terms->layout);
       assignment.redistributeUses(resultOf(last), home, causeOf(*terms));
@@ -325,8 +325,9 @@ private:
   void groupTerms(unsigned add) {
     for (unsigned side : {0, 1}) {
       std::optional<unsigned> inner = makerOf(add, 1 - side);
-      if (!inner || !isa<nn::AddOp>(irOf(*inner)) || problem.ops[*inner].loops != problem.ops[add].loops || assignment.countUses({resultOf(*inner), 0}) != 1 ||
-          assignment.made(resultOf(*inner)) != assignment.made(resultOf(add)) || !findTerms(assignment.inputs[add][side], 0)) {
+      if (!inner || !isa<nn::AddOp>(irOf(*inner)) || problem.ops[*inner].loops != problem.ops[add].loops ||
+          assignment.countUses({resultOf(*inner), 0}) != 1 || assignment.made(resultOf(*inner)) != assignment.made(resultOf(add)) ||
+          !findTerms(assignment.inputs[add][side], 0)) {
         continue;
       }
       bool first = findTerms(assignment.inputs[*inner][0], 0).has_value();
@@ -356,8 +357,7 @@ private:
   std::optional<unsigned> innerSum(unsigned op, unsigned operand) const {
     std::optional<unsigned> maker = makerOf(op, operand);
     bool isInner = maker && isSumOfScalars(*maker) && problem.ops[*maker].loops == problem.ops[op].loops &&
-                   assignment.countUses({resultOf(*maker), 0}) == 1 &&
-                   assignment.made(resultOf(*maker)) == assignment.made(resultOf(op));
+                   assignment.countUses({resultOf(*maker), 0}) == 1 && assignment.made(resultOf(*maker)) == assignment.made(resultOf(op));
     return isInner ? maker : std::nullopt;
   }
 

@@ -498,7 +498,7 @@ private:
   const Assignment &assignment;
   analysis::Planner &planner;
   LocalProgram local;
-  int64_t runs = 1; // of what is added
+  int64_t runs = 1;             // of what is added
   std::vector<AxisSet> varying; // the axes along which devices may hold different elements of each value
   std::unordered_map<Key, SmallVector<unsigned, 1>, HashKey> equal; // results, by their keys
   llvm::DenseMap<std::pair<unsigned, unsigned>, unsigned> held;     // values, by value of the problem and holding

@@ -27,9 +27,9 @@ struct LocalOp {
 };
 
 struct LocalProgram {
-  std::vector<LocalOp> ops;                    // in program order; nothing that no output needs
-  std::vector<mlir::RankedTensorType> values;  // the local types
-  std::vector<std::optional<unsigned>> makers; // of each value: its op; none for an argument
+  std::vector<LocalOp> ops;                                // in program order; nothing that no output needs
+  std::vector<mlir::RankedTensorType> values;              // the local types
+  std::vector<std::optional<unsigned>> makers;             // of each value: its op; none for an argument
   std::shared_ptr<mlir::OwningOpRef<mlir::ModuleOp>> flat; // holds the ops of a function with repeats, in the flat form
 };
 

@@ -281,3 +281,18 @@ func.func @channels(%x: tensor<8x4x16xf32>, %s: tensor<4xf32>) {
   nn.normalize %x, %s, %s, %s, %s dims = [1] epsilon = 1.0e-05 : tensor<8x4x16xf32>, tensor<4xf32>
   return
 }
+
+// -----
+
+// The iterations of a loop run one after the other: the rows of a stack are not split.
+func.func @loop(%x: tensor<8x4xf32>, %xs: tensor<5x8x4xf32>) {
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=8, j=4}}}
+  %a = nn.repeat_carry %x loop 0 number 0 count 5 : tensor<8x4xf32>
+  // expected-remark@+1 {{([i, j, k]) -> ([j, k]) {i=5, j=8, k=4} replicated={i}}}
+  %r = nn.repeat_row %xs loop 0 count 5 : tensor<5x8x4xf32> -> tensor<8x4xf32>
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=8, j=4}}}
+  %last = nn.repeat_next %r of %a : tensor<8x4xf32>
+  // expected-remark@+1 {{([j, k]) -> ([i, j, k]) {i=5, j=8, k=4} replicated={i}}}
+  %all = nn.repeat_stack %a loop 0 count 5 : tensor<8x4xf32> -> tensor<5x8x4xf32>
+  return
+}

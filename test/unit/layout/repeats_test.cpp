@@ -37,12 +37,14 @@ void apply(ModuleOp module, llvm::function_ref<void(PassManager &)> add) {
   REQUIRE(succeeded(passes.run(module)));
 }
 
-// Adds gradients and an update.
-void addUpdate(ModuleOp module) {
+// Adds gradients and an update. With an odd seed the gradients of captured values are sums that loops carry.
+void addUpdate(ModuleOp module, uint64_t seed) {
   ScopedDiagnosticHandler untrained(&context(), [](Diagnostic &) { return success(); });
-  apply(module, [](PassManager &passes) {
+  apply(module, [&](PassManager &passes) {
     passes.addPass(train::createAutodiffPass());
-    passes.addNestedPass<func::FuncOp>(train::createSumBehindRepeatsPass());
+    if (seed % 2 == 0) {
+      passes.addNestedPass<func::FuncOp>(train::createSumBehindRepeatsPass());
+    }
     passes.addPass(train::createOptimizerPass());
     passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
     passes.addNestedPass<func::FuncOp>(createCSEPass());
@@ -73,6 +75,12 @@ void addLayouts(ModuleOp module, uint64_t seed, dist::MeshAttr mesh) {
   });
 }
 
+int64_t countRepeats(ModuleOp module) {
+  int64_t repeats = 0;
+  module.walk([&](nn::RepeatOp) { ++repeats; });
+  return repeats;
+}
+
 double compare(ModuleOp before, ModuleOp after) {
   reference::EquivalenceOptions options;
   options.functions = {"train_step"};
@@ -81,6 +89,40 @@ double compare(ModuleOp before, ModuleOp after) {
   REQUIRE(succeeded(difference));
   return *difference;
 }
+
+// A recurrent net of 5 steps; its loss is of all states and of the last one.
+constexpr const char *kRecurrent = R"(
+  nn.variable @wx trainable : tensor<6x8xf64>
+  nn.variable @wh trainable : tensor<8x8xf64>
+  nn.variable @b trainable : tensor<8xf64>
+  nn.variable @decay trainable : tensor<f64>
+  func.func @train_step(%samples: tensor<4x5x6xf64>, %target: tensor<4x8xf64>) -> tensor<f64> attributes {nn.program = #nn.program<train_step>} {
+    %wx = nn.read @wx : tensor<6x8xf64>
+    %wh = nn.read @wh : tensor<8x8xf64>
+    %b = nn.read @b : tensor<8xf64>
+    %d = nn.read @decay : tensor<f64>
+    %zero = nn.constant dense<0.0> : tensor<4x8xf64>
+    %xs = nn.transpose %samples [1, 0, 2] : tensor<4x5x6xf64> -> tensor<5x4x6xf64>
+    %last, %all = nn.repeat 5 carried(%h = %zero) sliced(%x = %xs) captured(%w = %wh, %v = %wx, %c = %b, %k = %d)
+        : (tensor<4x8xf64>, tensor<5x4x6xf64>, tensor<8x8xf64>, tensor<6x8xf64>, tensor<8xf64>, tensor<f64>) -> (tensor<4x8xf64>, tensor<5x4x8xf64>) {
+      %ks = nn.broadcast %k dims = [] : tensor<f64> -> tensor<4x8xf64>
+      %decayed = nn.mul %h, %ks : tensor<4x8xf64>
+      %p = nn.matmul %decayed, %w : tensor<4x8xf64>, tensor<8x8xf64> -> tensor<4x8xf64>
+      %q = nn.matmul %x, %v : tensor<4x6xf64>, tensor<6x8xf64> -> tensor<4x8xf64>
+      %s = nn.add %p, %q : tensor<4x8xf64>
+      %cs = nn.broadcast %c dims = [1] : tensor<8xf64> -> tensor<4x8xf64>
+      %a = nn.add %s, %cs : tensor<4x8xf64>
+      %next = nn.tanh %a : tensor<4x8xf64>
+      nn.yield %next, %next : tensor<4x8xf64>, tensor<4x8xf64>
+    }
+    %sum = nn.reduce sum %all dims = [0] : tensor<5x4x8xf64> -> tensor<4x8xf64>
+    %y = nn.add %sum, %last : tensor<4x8xf64>
+    %e = nn.sub %y, %target : tensor<4x8xf64>
+    %sq = nn.mul %e, %e : tensor<4x8xf64>
+    %loss = nn.reduce sum %sq dims = [0, 1] : tensor<4x8xf64> -> tensor<f64>
+    return %loss : tensor<f64>
+  }
+)";
 
 // Returns the bytes that a device sends in a run of the step.
 int64_t bytesSent(ModuleOp module) {
@@ -105,7 +147,7 @@ TEST_CASE("repeats: flat and nested again they compute the same", "[repeats]") {
     const std::string text = randomRepeats(seed);
     INFO("seed " << seed << "\n" << text);
     OwningOpRef<ModuleOp> module = parse(text);
-    addUpdate(*module);
+    addUpdate(*module, seed);
     OwningOpRef<ModuleOp> flat = module->clone();
     apply(*flat, [](PassManager &passes) { passes.addNestedPass<func::FuncOp>(layout::createFlattenRepeatsPass()); });
     Block &block = flat->lookupSymbol<func::FuncOp>("train_step").front();
@@ -132,17 +174,37 @@ TEST_CASE("repeats: random training steps on random layouts", "[repeats]") {
       const std::string text = randomRepeats(seed);
       INFO("seed " << seed << " on " << mesh.numDevices() << " devices\n" << text);
       OwningOpRef<ModuleOp> module = parse(text);
-      addUpdate(*module);
+      addUpdate(*module, seed);
       OwningOpRef<ModuleOp> after = module->clone();
       addLayouts(*after, seed, mesh);
-      REQUIRE(succeeded(partitionModule(*after, /*splitVariables=*/seed % 2)));
+      REQUIRE(succeeded(partitionModule(*after, /*splitVariables=*/seed / 2 % 2)));
       after->walk([&](dist::CollectiveOpInterface op) { inBodies += op->getParentOfType<nn::RepeatOp>() != nullptr; });
-      after->walk([&](nn::RepeatOp) { ++repeats; });
+      repeats += countRepeats(*after);
       CHECK(compare(*module, *after) <= kTolerance);
     }
   }
   CHECK(repeats > 100);
   CHECK(inBodies > 100);
+}
+
+// One sum of each gradient, and the loss: nothing is sent in the loops, whether they carry the gradients of weights or not.
+TEST_CASE("repeats: data parallelism sends nothing in the loops", "[repeats]") {
+  for (uint64_t seed : {0, 1}) {
+    OwningOpRef<ModuleOp> module = parse(kRecurrent);
+    addUpdate(*module, seed);
+    OwningOpRef<ModuleOp> after = module->clone();
+    OpBuilder builder = OpBuilder::atBlockBegin(after->getBody());
+    dist::MeshOp::create(builder, after->getLoc(), "mesh", meshOf(context(), {{"dp", 2}}));
+    REQUIRE(succeeded(partitionModule(*after, /*splitVariables=*/false, {"dp"})));
+    int64_t collectives = 0;
+    after->walk([&](dist::CollectiveOpInterface op) {
+      CHECK(op->getParentOfType<nn::RepeatOp>() == nullptr);
+      collectives += op.getCollectiveKind() == CollectiveKind::AllReduce;
+    });
+    CHECK(collectives == 5);
+    CHECK(countRepeats(*after) == 2);
+    CHECK(compare(*module, *after) <= kTolerance);
+  }
 }
 
 TEST_CASE("repeats: an estimate counts the bytes that all iterations send", "[repeats]") {
@@ -156,7 +218,7 @@ TEST_CASE("repeats: an estimate counts the bytes that all iterations send", "[re
     }
     INFO("seed " << seed << "\n" << text);
     OwningOpRef<ModuleOp> module = parse(text);
-    addUpdate(*module);
+    addUpdate(*module, seed);
     addLayouts(*module, seed, mesh);
     PassManager passes(&context());
     pipelines::addLayoutPasses(passes, variantOf(*module), job::Job());

@@ -101,3 +101,32 @@ func.func @slice_of_sum(%x: tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32
   %2 = dist.slice %0 dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
   return %1, %2 : tensor<2x6xf32>, tensor<2x6xf32>
 }
+
+// Bodies of repeats are simplified, too.
+// CHECK-LABEL: func.func @in_body
+// CHECK-NOT: dist.
+func.func @in_body(%x: tensor<4x6xf32>) -> tensor<3x4x6xf32> {
+  %0 = nn.repeat 3 captured(%v = %x) : (tensor<4x6xf32>) -> tensor<3x4x6xf32> {
+    %1 = dist.slice %v dim = 0 over ["dp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+    %2 = dist.all_gather %1 dim = 0 over ["dp"] : tensor<2x6xf32> -> tensor<4x6xf32>
+    nn.yield %2 : tensor<4x6xf32>
+  }
+  return %0 : tensor<3x4x6xf32>
+}
+
+// What a body cuts differs from device to device behind it, and in its next iteration.
+// CHECK-LABEL: func.func @of_body
+// CHECK-COUNT-2: dist.all_gather
+func.func @of_body(%x: tensor<4x6xf32>, %p: tensor<6xf32>) -> (tensor<6xf32>, tensor<3x2x6xf32>) {
+  %0, %1 = nn.repeat 3 carried(%c = %p) captured(%v = %x) : (tensor<6xf32>, tensor<4x6xf32>) -> (tensor<6xf32>, tensor<3x2x6xf32>) {
+    %2 = dist.slice %v dim = 0 over ["tp"] : tensor<4x6xf32> -> tensor<2x6xf32>
+    %3 = dist.slice %c dim = 0 over ["tp"] : tensor<6xf32> -> tensor<3xf32>
+    %4 = dist.all_gather %3 dim = 0 over ["tp"] : tensor<3xf32> -> tensor<6xf32>
+    %5 = nn.reduce sum %2 dims = [0] : tensor<2x6xf32> -> tensor<6xf32>
+    %6 = nn.add %4, %5 : tensor<6xf32>
+    nn.yield %6, %2 : tensor<6xf32>, tensor<2x6xf32>
+  }
+  %7 = dist.slice %1 dim = 1 over ["tp"] : tensor<3x2x6xf32> -> tensor<3x1x6xf32>
+  %8 = dist.all_gather %7 dim = 1 over ["tp"] : tensor<3x1x6xf32> -> tensor<3x2x6xf32>
+  return %0, %8 : tensor<6xf32>, tensor<3x2x6xf32>
+}

@@ -427,7 +427,8 @@ TEST_CASE("ops compute what they say", "[reference][semantics]") {
 
 TEST_CASE("every pure nn op has semantics", "[reference][semantics]") {
   for (RegisteredOperationName name : context().getRegisteredOperationsByDialect("nn")) {
-    if (name.hasInterface<ShardingRuleOpInterface>()) {
+    const bool isOfFlatLoop = name.getStringRef().starts_with("nn.repeat_"); // which is run as nn.repeat
+    if (name.hasInterface<ShardingRuleOpInterface>() && !isOfFlatLoop) {
       INFO(name.getStringRef().str());
       CHECK(name.hasInterface<ReferenceOpInterface>());
     }

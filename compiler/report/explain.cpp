@@ -244,6 +244,9 @@ private:
         formatv("\n{0}. {1}{2}{3} over {4} ({5}): {6}; {7}\n", number, place, fact.kind, fact.reduction.empty() ? "" : " " + fact.reduction,
                 llvm::join(fact.axes, "+"), counted(fact.groupSize, "device"), sent(fact.bytes, fact.timePs), shapes);
     detail("cause", fact.cause);
+    if (fact.runs > 1) {
+      detail("repeated", std::to_string(fact.runs) + " times, in a loop");
+    }
     if (fact.f32Bytes > 0) {
       detail("type", fact.type + "; in f32 " + sent(fact.f32Bytes, fact.f32Ps));
     }

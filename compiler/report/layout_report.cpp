@@ -121,6 +121,7 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, analysis::Planner &planner, d
   fact.tensors = op->getNumOperands();
   fact.fusion = fusionText(op.getFusionAttr());
   fact.fusionId = op.getFusionAttr() && op.getFusionAttr().getMode() == dist::FusionMode::Id ? op.getFusionAttr().getNumber() : 0;
+  fact.runs = nn::countRuns(op);
   fact.bytes = dist::collectiveBytes(op);
   fact.cause = causeText(op);
   fact.causes = causeTexts(op);
@@ -203,9 +204,9 @@ void addModule(LayoutReport &report, ModuleOp module) {
       report.others.push_back(std::move(program));
       continue;
     }
-    for (auto collective : function.front().getOps<dist::CollectiveOpInterface>()) {
+    function.walk([&](dist::CollectiveOpInterface collective) {
       program.collectives.push_back(makeCollective(mesh.getMesh(), *planner, collective));
-    }
+    });
     for (auto send : function.front().getOps<dist::SendOp>()) {
       TransferFact &fact = program.sends.emplace_back();
       fact.type = typeText(send.getSlotValue().getType());
@@ -341,9 +342,9 @@ LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
 void numberCollectives(ModuleOp module) {
   for (ModuleOp each : programsOf(module)) {
     for (func::FuncOp function : mainsOf(each)) {
-      for (auto [number, op] : llvm::enumerate(function.front().getOps<dist::CollectiveOpInterface>())) {
-        op->setAttr(kNumberAttr, Builder(module.getContext()).getI64IntegerAttr(number));
-      }
+      int64_t number = 0;
+      function.walk(
+          [&](dist::CollectiveOpInterface op) { op->setAttr(kNumberAttr, Builder(module.getContext()).getI64IntegerAttr(number++)); });
     }
   }
 }
@@ -353,7 +354,7 @@ void addOverlap(LayoutReport &report, ModuleOp scheduled) {
   auto program = report.mains.begin(); // in the same order
   for (ModuleOp each : programsOf(scheduled)) {
     for (func::FuncOp function : mainsOf(each)) {
-      for (auto op : function.front().getOps<dist::CollectiveOpInterface>()) {
+      function.walk([&](dist::CollectiveOpInterface op) {
         auto overlap = op->getAttrOfType<exec::OverlapAttr>(exec::kOverlapAttr);
         auto number = op->getAttrOfType<IntegerAttr>(kNumberAttr);
         if (overlap && number) {
@@ -361,7 +362,7 @@ void addOverlap(LayoutReport &report, ModuleOp scheduled) {
           fact.runsBeside = true;
           fact.hiddenPs = overlap.getHiddenNs() * kPsPerNs;
         }
-      }
+      });
       ++program;
     }
   }

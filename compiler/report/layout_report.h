@@ -50,7 +50,8 @@ struct CollectiveFact {
   std::string fusion;          // "id 2", "bucket 1, full at 304.0 KB"; empty: it is alone
   int64_t fusionId = 0;        // that the user gave its parameters
   std::string type;            // of the elements that travel: "bf16"
-  int64_t bytes = 0;           // that a device sends
+  int64_t runs = 1;            // how often a run of the program runs it: in a repeat as often as that has iterations
+  int64_t bytes = 0;           // that a device sends in one
   int64_t timePs = 0;
   int64_t f32Bytes = 0, f32Ps = 0; // the same if narrower floats travelled as f32; 0 for other types
   bool runsBeside = false;         // it is started, and waited for later

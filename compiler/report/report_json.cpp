@@ -59,6 +59,7 @@ void writeCollective(OStream &out, const ProgramFact &program, const CollectiveF
   out.attribute("reduction", fact.reduction);
   writeTexts(out, "axes", fact.axes);
   out.attribute("group_size", fact.groupSize);
+  out.attribute("runs", fact.runs);
   out.attribute("operand", fact.operand);
   out.attribute("result", fact.result);
   out.attribute("type", fact.type);

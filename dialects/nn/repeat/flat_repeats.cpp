@@ -335,9 +335,6 @@ Loops LoopNest::gather(Operation *op) const {
   for (Value operand : op->getOperands()) {
     merge(own, loops.lookup(operand));
   }
-  for (int64_t loop : Loops(own)) {
-    merge(own, around.lookup(loop));
-  }
   if (std::optional<int64_t> loop = loopOf(op)) {
     merge(own, around.lookup(*loop));
   }

@@ -138,3 +138,38 @@ func.func @used_sum(%xs: tensor<3x4xf32> {dist.layout = #dist.layout<[{}, {"dp"}
   }
   return %loss : tensor<f32>
 }
+
+// -----
+
+// So is one that does not begin with 0, which is no sum of terms.
+// MOVED-LABEL: @begun
+// MOVED: nn.repeat_carry %{{.*}} {dist.layouts = [#dist.layout<[]>]}
+// MOVED: dist.redistribute
+// MOVED: nn.repeat_next %{{.*}} {dist.layouts = [#dist.layout<[]>]}
+// MOVED-NOT: dist.redistribute
+dist.mesh @mesh <["dp" = 2]>
+func.func @begun(%first: tensor<f32>, %xs: tensor<3x4xf32> {dist.layout = #dist.layout<[{}, {"dp"}]>}) -> tensor<f32> {
+  %loss = nn.repeat 3 carried(%l = %first) sliced(%x = %xs) : (tensor<f32>, tensor<3x4xf32>) -> tensor<f32> {
+    %t = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
+    %next = nn.add %l, %t : tensor<f32>
+    nn.yield %next : tensor<f32>
+  }
+  return %loss : tensor<f32>
+}
+
+// -----
+
+// Where messages take time, one of all rows is faster than one in each iteration.
+// MOVED-LABEL: @messages
+// MOVED: nn.repeat_row
+// MOVED-NOT: dist.redistribute
+// MOVED: %[[ROWS:.*]] = nn.repeat_stack %{{.*}} {dist.layouts = [#dist.layout<[{}], partial = sum {"dp"}>]}
+// MOVED-NEXT: dist.redistribute %[[ROWS]]
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [1000]>}
+func.func @messages(%xs: tensor<3x4xf32> {dist.layout = #dist.layout<[{}, {"dp"}]>}) -> tensor<3xf32> {
+  %losses = nn.repeat 3 sliced(%x = %xs) : (tensor<3x4xf32>) -> tensor<3xf32> {
+    %t = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
+    nn.yield %t : tensor<f32>
+  }
+  return %losses : tensor<3xf32>
+}

@@ -91,6 +91,25 @@ TEST_CASE("report: totals are the sums of the collectives, of other programs too
   CHECK((report.others[0].name == "eval_step" && report.others[0].count == 1 && report.others[0].collectives.empty()));
 }
 
+TEST_CASE("report: a collective of a body counts as often as it runs", "[report]") {
+  report::LayoutReport report = makeReport(R"mlir(
+    dist.mesh @mesh <["tp" = 2]>
+    func.func @run(%first: tensor<4x8xf32>, %w: tensor<8x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>})
+        -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) attributes {nn.program = #nn.program<run>} {
+      %last = nn.repeat 3 carried(%h = %first) captured(%v = %w) : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32> {
+        %p = nn.matmul %h, %v : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
+        nn.yield %p : tensor<4x8xf32>
+      }
+      return %last : tensor<4x8xf32>
+    })mlir");
+  const report::ProgramFact &program = report.mains.front();
+  REQUIRE(program.collectives.size() == 1);
+  const report::CollectiveFact &gather = program.collectives.front();
+  CHECK((gather.kind == "all_gather" && gather.runs == 3 && gather.bytes == 4 * 4 * 4));
+  CHECK((program.count == 3 && program.bytes == 3 * gather.bytes));
+  CHECK(report::explainText(report).find("3 times, in a loop") != std::string::npos);
+}
+
 TEST_CASE("report: variables with their pieces, the compiler's own left out", "[report]") {
   report::LayoutReport report = makeReport(kProgram);
   REQUIRE(report.variables.size() == 2);

@@ -194,6 +194,26 @@ TEST_CASE("repeats: random training steps on random layouts", "[repeats]") {
   CHECK(inBodies > 100);
 }
 
+TEST_CASE("repeats: searched layouts compute the same", "[repeats]") {
+  const uint64_t base = testSeed() * 1000;
+  for (uint64_t seed = base; seed < base + 8; ++seed) {
+    const std::string text = randomRepeats(seed);
+    INFO("seed " << seed << "\n" << text);
+    OwningOpRef<ModuleOp> module = parse(text);
+    addUpdate(*module, seed);
+    OwningOpRef<ModuleOp> after = module->clone();
+    OpBuilder builder = OpBuilder::atBlockBegin(after->getBody());
+    dist::MeshOp::create(builder, after->getLoc(), "mesh", meshOf(context(), {{"a", 2}}));
+    pipelines::Variant variant = variantOf(*after, /*splitVariables=*/true);
+    variant.search.emplace();
+    PassManager passes(&context());
+    pipelines::addLayoutPasses(passes, variant, job::Job());
+    pipelines::addDistPasses(passes, variant);
+    REQUIRE(succeeded(passes.run(*after)));
+    CHECK(compare(*module, *after) <= kTolerance);
+  }
+}
+
 // One sum of each gradient, and the loss: nothing is sent in the loops, whether they carry the gradients of weights or not.
 TEST_CASE("repeats: data parallelism sends nothing in the loops", "[repeats]") {
   for (uint64_t seed : {0, 1}) {

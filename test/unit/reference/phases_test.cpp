@@ -47,6 +47,28 @@ TEST_CASE("phases: results, gradients, and what becomes of them", "[phases]") {
   }
 }
 
+TEST_CASE("phases: what an iteration reads of the one before has its phase", "[phases]") {
+  OwningOpRef<ModuleOp> module = parse(R"(
+    nn.variable @w trainable : tensor<f32>
+    func.func @train_step(%x: tensor<f32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
+      %w = nn.read @w : tensor<f32> loc("backward")
+      %h = nn.repeat_carry %w loop 0 number 0 count 3 : tensor<f32> loc("backward")
+      %p = nn.mul %h, %w : tensor<f32> loc("backward")
+      %last = nn.repeat_next %p of %h : tensor<f32> loc("backward")
+      %all = nn.repeat_stack %h loop 0 count 3 : tensor<f32> -> tensor<3xf32> loc("backward")
+      %g = nn.reduce sum %all dims = [0] : tensor<3xf32> -> tensor<f32> loc("backward")
+      %gradient = nn.gradient %g of @w : tensor<f32> loc("backward")
+      return %x : tensor<f32> loc("forward")
+    }
+  )");
+  Block &body = module->lookupSymbol<func::FuncOp>("train_step").front();
+  nn::Phases phases(body);
+  for (Operation &op : body) {
+    INFO(op.getName().getStringRef().str());
+    CHECK(phases.of(&op) == (nn::getPath(op.getLoc()) == "forward" ? nn::Phase::Forward : nn::Phase::Backward));
+  }
+}
+
 TEST_CASE("phases: without gradients what is written beside the results is the update", "[phases]") {
   OwningOpRef<ModuleOp> module = parse(R"(
     nn.variable @w : tensor<f32>

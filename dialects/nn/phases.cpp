@@ -10,7 +10,7 @@ using namespace mlir;
 
 namespace ashlar::nn {
 
-Phases::Phases(Block &body) {
+Phases::Phases(Block &body) : body(&body) {
   mark(body.getTerminator(), Phase::Forward);
   for (auto write : body.getOps<WriteOp>()) {
     if (write->hasAttr(kForwardWriteAttr)) {

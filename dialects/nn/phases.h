@@ -24,8 +24,11 @@ public:
   // `body`: the one block of the program.
   explicit Phases(mlir::Block &body);
 
-  // Returns the phase of an op of the program.
+  // Returns the phase of an op of the program. The ops of a body have the phase of their repeat.
   Phase of(mlir::Operation *op) const {
+    while (op->getBlock() != body && op->getParentOp()) {
+      op = op->getParentOp();
+    }
     auto found = phases.find(op);
     return found == phases.end() ? Phase::Update : found->second;
   }
@@ -34,6 +37,7 @@ private:
   // Gives `op` and the ops it depends on the phase, except ops that have one already.
   void mark(mlir::Operation *op, Phase phase);
 
+  mlir::Block *body;
   llvm::DenseMap<mlir::Operation *, Phase> phases;
 };
 

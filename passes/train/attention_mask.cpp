@@ -4,7 +4,7 @@
 
 #include "passes/train/attention_mask.h"
 
-#include "dialects/nn/nn.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "dialects/support/reference_tensor.h"
 #include "dialects/support/tensor_values.h"
 
@@ -29,7 +29,7 @@ std::optional<SmallVector<Operation *>> opsOfConstant(Value value) {
   llvm::SetVector<Operation *> ops;
   SmallVector<Value> pending = {value};
   while (!pending.empty()) {
-    Operation *op = pending.pop_back_val().getDefiningOp();
+    Operation *op = nn::resolveCaptured(pending.pop_back_val()).getDefiningOp();
     bool isKnown = op && op->getNumResults() == 1 && isa<ReferenceOpInterface>(op) && isMemoryEffectFree(op) &&
                    typeOf(op->getResult(0)).getNumElements() <= kMostElements && ops.size() < kMostOps;
     if (!isKnown) {
@@ -40,7 +40,14 @@ std::optional<SmallVector<Operation *>> opsOfConstant(Value value) {
     }
   }
   SmallVector<Operation *> sorted = ops.takeVector();
-  llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  auto depth = [](Operation *op) { // in bodies: those further in read what those around them compute
+    int64_t parents = 0;
+    for (; (op = op->getParentOp()); ++parents) {
+    }
+    return parents;
+  };
+  llvm::sort(sorted,
+             [&](Operation *a, Operation *b) { return a->getBlock() == b->getBlock() ? a->isBeforeInBlock(b) : depth(a) < depth(b); });
   return sorted;
 }
 
@@ -52,14 +59,15 @@ std::optional<Tensor> evaluateConstant(Value value) {
   }
   DenseMap<Value, Tensor> tensors;
   for (Operation *op : *ops) {
-    auto operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) { return tensors.lookup(operand); });
+    auto operands = llvm::map_to_vector(op->getOperands(), [&](Value operand) { return tensors.lookup(nn::resolveCaptured(operand)); });
     tensors[op->getResult(0)] = cast<ReferenceOpInterface>(op).evaluate(operands);
   }
-  return std::move(tensors[value]);
+  return std::move(tensors[nn::resolveCaptured(value)]);
 }
 
 // Returns the value that `mask` repeats along dims before its rows and keys, which has the same elements in them.
 Value withoutRepeatedBatch(Value mask) {
+  mask = nn::resolveCaptured(mask);
   while (auto broadcast = mask.getDefiningOp<nn::BroadcastOp>()) {
     const int64_t rank = broadcast.getType().getRank();
     ArrayRef<int64_t> dims = broadcast.getDims(), shape = shapeOf(broadcast.getInput());
@@ -68,7 +76,7 @@ Value withoutRepeatedBatch(Value mask) {
     if (!keepsRows) {
       break;
     }
-    mask = broadcast.getInput();
+    mask = nn::resolveCaptured(broadcast.getInput());
   }
   return mask;
 }

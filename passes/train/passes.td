@@ -16,6 +16,10 @@ def MixedPrecisionPass : Pass<"ashlar-mixed-precision", "::mlir::ModuleOp"> {
     narrow type. An op with a constant that the narrow type cannot hold is computed in f32 and rounded, and rows of a trained table are
     rounded. Results of the function, and so the loss, are f32 again. The gradient of a conversion is the conversion back.
 
+    The body of a repeat is converted like the function. What it captures or slices is converted in front of it, once for all iterations.
+    Carried values stay f32: rounded in each iteration, small changes would be lost. Rows that only conversions read are stacked in the
+    narrow type.
+
         %0 = nn.matmul %x, %w : tensor<8x4xf32>, tensor<4x2xf32> -> tensor<8x2xf32>
     ==>
         %a = nn.cast %x : tensor<8x4xf32> -> tensor<8x4xbf16>
@@ -95,6 +99,9 @@ def LossPass : Pass<"ashlar-loss", "::mlir::ModuleOp"> {
     samples. A loss without such sums, for example the product of two means over samples, is refused for micro-batches, unless
     `mean-of-micro-batches` asks for the mean of their losses; an evaluation then returns the loss of its batch.
 
+    The body of a repeat keeps the samples of its operands: dim d of a sliced tensor is dim d - 1 of its rows. A body that runs once a
+    sample couples them, and so does one that divides by a sum over the samples of each iteration.
+
     The last batch of an evaluation may be padded by samples that do not count: @eval_step takes the number of valid samples, which come
     first.
 
@@ -135,7 +142,8 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
         ...
         %gradient = nn.gradient %g of @w : tensor<3xf32>
 
-    The gradient of a parameter of f32 that is used in bf16 or f16 is the sum of its products in f32, not rounded in between. A `loss-scale`
+    The gradient of a parameter of f32 that is used in bf16 or f16 is the sum of its products in f32, not rounded in between; sums over the
+    iterations of a repeat are carried in f32, too. A `loss-scale`
     multiplies all gradients by @ashlar.loss_scale, a new variable with this first value. With `spreads-nonfinite` an infinite or NaN loss
     makes all gradients NaN: they start with 1 + 0 * loss instead of 1, so that a check of the gradients covers the loss.
 
@@ -151,7 +159,7 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
 def UnrollRepeatsPass : Pass<"ashlar-unroll-repeats", "::mlir::func::FuncOp"> {
   let summary = "Replaces each repeat by its iterations.";
   let description = [{
-    Passes behind this one work on ops of the whole program and do not know bodies. A sliced tensor is halved until one row is left; rows of
+    Runs last in the room: layouts and the passes behind them work on ops of the whole program and do not know bodies. A sliced tensor is halved until one row is left; rows of
     constants are constants, and rows of a tensor that another repeat stacked are the rows that it was stacked of. Named tensors of a body
     get the number of the iteration: NAME/0, NAME/1, ... Inner repeats are replaced before the ones around them.
 
@@ -221,6 +229,8 @@ def BatchNormPass : Pass<"ashlar-batch-norm", "::mlir::ModuleOp"> {
 
     With `replicas` R above 1 the batch consists of R consecutive parts, each with its own statistics, and the variables move toward the
     means over the parts: x is viewed as (R, samples / R, ...). Where R devices shard the batch, each part is the shard of one device.
+
+    A normalization with a momentum in the body of a repeat is refused: each iteration would move the variables.
 
     Needs: ashlar-loss, and ashlar-autodiff after it. Leaves no momentum.
   }];

@@ -41,8 +41,8 @@ bool isNarrow(Value value) {
   return isNarrowFloat(typeOf(value).getElementType());
 }
 
-// Returns `value`, of bf16 or f16, in f32, for a sum of `size` elements. A sum of the same size that was rounded, as that over the iterations
-// of a repeat is, counts as it was before; what is larger is read where it is narrow.
+// Returns `value`, of bf16 or f16, in f32, for a sum of `size` elements. A sum of the same size that was rounded, as that over the
+// iterations of a repeat is, counts as it was before; what is larger is read where it is narrow.
 Value convertToWide(Value value, int64_t size) {
   auto rounding = value.getDefiningOp<nn::CastOp>();
   if (rounding && rounding.getInput().getType().getElementType().isF32() && typeOf(value).getNumElements() <= size) {

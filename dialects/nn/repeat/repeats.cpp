@@ -275,9 +275,8 @@ Value captureIn(Value value, Block *block) {
     around.push_back(cast<RepeatOp>(at->getParentOp()));
   }
   for (RepeatOp op : llvm::reverse(around)) {
-    const auto *known = llvm::find_if(op.getCapturedArguments(), [&](BlockArgument argument) {
-      return op->getOperand(argument.getArgNumber()) == value;
-    });
+    const auto *known =
+        llvm::find_if(op.getCapturedArguments(), [&](BlockArgument argument) { return op->getOperand(argument.getArgNumber()) == value; });
     if (known != op.getCapturedArguments().end()) {
       value = *known;
       continue;

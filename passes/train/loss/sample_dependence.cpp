@@ -247,7 +247,9 @@ Dependence SampleDependence::visitDrawnIndex(const Pair &pair, OpOperand &index)
   if (!isPaired) {
     dim = type.getRank() > 0 && type.getDimSize(0) == batch ? std::optional<int64_t>(0) : std::nullopt;
   }
-  return !dim ? Dependence() : *dim >= 0 ? Dependence::ofKind(Kind::Samples, *dim) : Dependence::coupled(pair.op, "draws random numbers for all samples at once");
+  return !dim        ? Dependence()
+         : *dim >= 0 ? Dependence::ofKind(Kind::Samples, *dim)
+                     : Dependence::coupled(pair.op, "draws random numbers for all samples at once");
 }
 
 // Of operands that are the same for every batch.
@@ -261,7 +263,8 @@ Dependence SampleDependence::visitIndependent(const Pair &pair, const Operands &
   if (dim) {
     auto broadcast = dyn_cast<nn::BroadcastOp>(op);
     const bool repeats = broadcast && *dim >= 0 && !llvm::is_contained(broadcast.getDims(), *dim);
-    return isPlain && repeats ? Dependence::ofKind(Kind::Samples, *dim, Dependence::kAnyOuter) : Dependence::coupled(op, "makes a tensor of all samples at once");
+    return isPlain && repeats ? Dependence::ofKind(Kind::Samples, *dim, Dependence::kAnyOuter)
+                              : Dependence::coupled(op, "makes a tensor of all samples at once");
   }
   if (isPlain) {
     return {};
@@ -274,7 +277,8 @@ Dependence SampleDependence::visitIndependent(const Pair &pair, const Operands &
     return {};
   }
   const bool hasDivisor = llvm::any_of(operands, [](const Dependence *each) { return static_cast<bool>(each->divisor); });
-  return !hasDivisor && isLinear(op, counts) ? Dependence::ofKind(Kind::Count) : Dependence::coupled(op, "is not linear in the number of samples");
+  return !hasDivisor && isLinear(op, counts) ? Dependence::ofKind(Kind::Count)
+                                             : Dependence::coupled(op, "is not linear in the number of samples");
 }
 
 // Returns what a value is as a divisor: a sum over samples, or their number, however it was repeated.

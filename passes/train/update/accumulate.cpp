@@ -167,7 +167,7 @@ struct AccumulatePass : public impl::AccumulatePassBase<AccumulatePass> {
   // numbers differ from the whole batch's, but no two micro-batches draw the same.
   void numberSamples(func::FuncOp step, Value number) {
     DenseMap<std::pair<Value, int64_t>, Value> moved; // an index of several ops is moved once: they draw the same
-    SmallVector<DrawingOpInterface> drawing; // in bodies of repeats, too
+    SmallVector<DrawingOpInterface> drawing;          // in bodies of repeats, too
     step.walk([&](DrawingOpInterface op) { drawing.push_back(op); });
     for (DrawingOpInterface op : drawing) {
       OpOperand *index = op.getDrawnIndex();

@@ -344,3 +344,30 @@ func.func @forward(%q: tensor<4x8xf32>, %k: tensor<4x8xf32>, %v: tensor<4x8xf32>
   return %0, %1 : tensor<4x8xf32>, tensor<4x8xf32>
 }
 }
+
+// -----
+
+// An attention in a body, with a causal mask from outside: nothing has to read the mask.
+// CHECK-LABEL: @masked_outside
+// CHECK: nn.repeat 3 sliced(%[[X:.*]] = %{{.*}}) captured(%[[K:.*]] = %{{.*}}, %[[V:[a-z0-9]*]] = %{{[a-z0-9]*}}) :
+// CHECK: %[[LOG:.*]] = nn.attention_log_sum %[[X]], %[[K]] scale = 2.500000e-01 causal at
+// CHECK: nn.attention %[[X]], %[[K]], %[[V]], %[[LOG]] scale = 2.500000e-01 causal at
+func.func @masked_outside(%q: tensor<3x8x16xf32>, %k: tensor<8x16xf32>, %v: tensor<8x16xf32>) -> tensor<3x8x16xf32> attributes {nn.program = #nn.program<run>} {
+  %rows = nn.index [1, 0] : tensor<8x8xi64>
+  %keys = nn.index [0, 1] : tensor<8x8xi64>
+  %l = nn.compare lt %rows, %keys : tensor<8x8xi64> -> tensor<8x8xi1>
+  %ys = nn.repeat 3 sliced(%x = %q) captured(%ks = %k, %vs = %v, %later = %l) : (tensor<3x8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x8xi1>) -> tensor<3x8x16xf32> {
+
+
+
+    %hidden = nn.constant dense<0xFF800000> : tensor<8x8xf32>
+    %s = nn.matmul %x, %ks transpose_b : tensor<8x16xf32>, tensor<8x16xf32> -> tensor<8x8xf32>
+    %quarter = nn.constant dense<0.25> : tensor<8x8xf32>
+    %t = nn.mul %s, %quarter : tensor<8x8xf32>
+    %m = nn.select %later, %hidden, %t : tensor<8x8xi1>, tensor<8x8xf32>
+    %p = nn.softmax %m : tensor<8x8xf32>
+    %y = nn.matmul %p, %vs : tensor<8x8xf32>, tensor<8x16xf32> -> tensor<8x16xf32>
+    nn.yield %y : tensor<8x16xf32>
+  }
+  return %ys : tensor<3x8x16xf32>
+}

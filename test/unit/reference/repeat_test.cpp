@@ -217,8 +217,8 @@ TEST_CASE("nn.repeat: gradients and passes on random programs", "[reference][rep
   CHECK(nested > 10);
 }
 
-// The loss and gradients of a step in bf16 are about as exact as those of written-out iterations, and repeats stay: conversions fit into bodies of
-// all forms.
+// The loss and gradients of a step in bf16 are about as exact as those of written-out iterations, and repeats stay: conversions fit into
+// bodies of all forms.
 TEST_CASE("nn.repeat: mixed precision on random programs", "[reference][repeat]") {
   const uint64_t base = testSeed();
   double ofRepeats = 0, ofIterations = 0;

@@ -6,6 +6,9 @@
 #include "test/unit/reference/parsed_module.h"
 
 #include "compiler/reference/interpreter.h"
+#include "dialects/nn/paths.h"
+#include "dialects/nn/phases.h"
+#include "dialects/nn/programs.h"
 #include "dialects/nn/repeat.h"
 #include "passes/train/passes.h"
 
@@ -278,4 +281,33 @@ TEST_CASE("nn.repeat: an evaluation of several batches is that of all samples", 
     const double expected = evaluate(*whole, samples);
     CHECK(std::abs(evaluate(*module, kSamples) - expected) < 1e-12);
   }
+}
+
+// Rules of the user match the ops of bodies, and these belong to the phase of their repeat.
+TEST_CASE("nn.repeat: paths and phases of the ops of bodies", "[reference][repeat]") {
+  OwningOpRef<ModuleOp> module = parse(R"(nn.variable @w trainable : tensor<4xf64>
+func.func @train_step(%x: tensor<3x4xf64>) -> tensor<f64> attributes {nn.program = #nn.program<train_step>} {
+  %w = nn.read @w : tensor<4xf64>
+  %last = nn.repeat 3 carried(%h = %w) sliced(%row = %x) : (tensor<4xf64>, tensor<3x4xf64>) -> tensor<4xf64> {
+    %next = nn.mul %h, %row : tensor<4xf64> loc("net/cell/decay")
+    nn.yield %next : tensor<4xf64>
+  } loc("net/cell")
+  %loss = nn.reduce sum %last dims = [0] : tensor<4xf64> -> tensor<f64> loc("loss")
+  return %loss : tensor<f64>
+})");
+  PassManager passes(module->getContext());
+  passes.addPass(train::createAutodiffPass());
+  REQUIRE(succeeded(passes.run(*module)));
+  auto step = nn::findProgram(*module, nn::ProgramRole::TrainStep);
+  const SmallVector<StringRef> paths = nn::pathsOf(step.front());
+  CHECK(llvm::is_contained(paths, "net/cell"));
+  CHECK(llvm::is_contained(paths, "net/cell/decay"));
+  const nn::Phases phases(step.front());
+  std::map<nn::Phase, int64_t> repeats;
+  step.walk([&](nn::RepeatOp op) {
+    ++repeats[phases.of(op)];
+    op.getBody().walk([&](Operation *inner) { CHECK(phases.of(inner) == phases.of(op)); });
+  });
+  CHECK(repeats[nn::Phase::Forward] == 1);
+  CHECK(repeats[nn::Phase::Backward] == 1);
 }

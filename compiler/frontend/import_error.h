@@ -27,6 +27,12 @@ public:
   explicit ImportError(const llvm::Twine &message) : std::runtime_error(inOneLine(message.str())) {}
 };
 
+// The import of a model is too long, in whatever form.
+class BudgetError : public ImportError {
+public:
+  using ImportError::ImportError;
+};
+
 // Returns the message of an exception of an import for the user. One that is no ImportError is std::bad_alloc, or a container that cannot
 // have the requested size.
 inline std::string describeFailure(const std::exception &error) {

@@ -46,8 +46,16 @@ std::string nodePath(const onnx::NodeProto &node, int index) {
   return name.empty() ? node.op_type() + "_" + std::to_string(index) : name.str();
 }
 
+std::string Node::describeFault(const Twine &fact) const {
+  return ("node \"" + path + "\" (" + proto.op_type() + ", opset " + Twine(info.opset) + "): " + fact).str();
+}
+
 void Node::fail(const Twine &fact) const {
-  throw ImportError("node \"" + path + "\" (" + proto.op_type() + ", opset " + Twine(info.opset) + "): " + fact);
+  throw ImportError(describeFault(fact));
+}
+
+void Node::failBudget(const Twine &fact) const {
+  throw BudgetError(describeFault(fact));
 }
 
 void Node::ask(size_t index) const {
@@ -356,7 +364,7 @@ void Node::checkCountedInputs(ArrayRef<std::pair<size_t, unsigned>> before) cons
 
 void Node::spend(int64_t elements) const {
   if (!info.budget.spend(elements)) {
-    fail("computes with constants of so many elements that the model exceeds the " + Twine(ImportBudget::kElements) +
+    failBudget("computes with constants of so many elements that the model exceeds the " + Twine(ImportBudget::kElements) +
          " that are handled at import; make them parameters or inputs");
   }
 }

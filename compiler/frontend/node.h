@@ -74,6 +74,9 @@ public:
   // Throws an ImportError that names this node.
   [[noreturn]] void fail(const llvm::Twine &fact) const;
 
+  // The same where the model is too long to import, so that no other form of it is tried.
+  [[noreturn]] void failBudget(const llvm::Twine &fact) const;
+
   // Number of inputs given, trailing empty names included.
   size_t numInputs() const { return proto.input_size(); }
 
@@ -259,6 +262,7 @@ public:
   void checkComplete(bool isExpanded) const;
 
 private:
+  std::string describeFault(const llvm::Twine &fact) const;
   void checkCreated(mlir::Operation *op) const;
   [[noreturn]] void failCounted(const CountedDims::Fault &fault) const;
   void ask(size_t index) const;

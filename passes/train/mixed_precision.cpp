@@ -119,23 +119,23 @@ private:
 
   // A body takes and yields values in their forms. Carried values stay f32: rounded in each iteration, small changes would be lost.
   void visitRepeat(nn::RepeatOp op) {
-    const unsigned carried = op.getCarried().size(), slicedEnd = carried + op.getSliced().size();
-    for (unsigned i = 0, end = op->getNumOperands(); i < end; ++i) {
-      auto found = forms.find(op->getOperand(i));
+    using Kind = nn::RepeatArgument::Kind;
+    for (BlockArgument argument : op.getBody().getArguments()) {
+      const nn::RepeatArgument outside = *nn::argumentOfRepeat(argument);
+      auto found = forms.find(outside.operand);
       if (found == forms.end()) {
         continue;
       }
       const Form form = found->second;
-      BlockArgument argument = op.getBody().getArgument(i);
-      if (i < carried) {
-        op->setOperand(i, wide(op->getOperand(i)));
+      if (outside.kind == Kind::Carried) {
+        op->setOperand(argument.getArgNumber(), wide(outside.operand));
         track(argument, Form::Wide);
         continue;
       }
       if (form == Form::Narrow) {
         argument.setType(narrowTypeOf(argument));
       }
-      track(argument, i < slicedEnd ? asRow(form) : form);
+      track(argument, outside.kind == Kind::Sliced ? asRow(form) : form);
     }
     Block &body = op.getBody().front();
     for (Operation *each : llvm::map_to_vector(body.without_terminator(), [](Operation &inner) { return &inner; })) {
@@ -147,7 +147,7 @@ private:
       if (found == forms.end()) {
         continue;
       }
-      if (result.getResultNumber() < carried) {
+      if (result.getResultNumber() < op.getCarried().size()) {
         yielded.set(wide(yielded.get()));
         track(result, Form::Wide);
         continue;
@@ -360,19 +360,19 @@ private:
   // Returns a row or a captured value of a body in the narrow type: from outside, where it is converted once for all iterations. Null for a
   // value that differs between iterations.
   Value narrowOutside(Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    auto op = argument ? dyn_cast<nn::RepeatOp>(argument.getOwner()->getParentOp()) : nn::RepeatOp();
-    const unsigned slicedEnd = op ? op.getCarried().size() + op.getSliced().size() : 0;
-    if (!op || argument.getArgNumber() < op.getCarried().size()) {
+    std::optional<nn::RepeatArgument> argument = nn::argumentOfRepeat(value);
+    if (!argument || argument->kind == nn::RepeatArgument::Kind::Carried) {
       return {};
     }
-    const bool isSliced = argument.getArgNumber() < slicedEnd;
-    Value outside = narrow(op->getOperand(argument.getArgNumber()));
-    if (!isSliced) {
-      return nn::captureIn(outside, argument.getOwner());
+    nn::RepeatOp op = argument->repeat;
+    Block &body = op.getBody().front();
+    Value outside = narrow(argument->operand);
+    if (argument->kind == nn::RepeatArgument::Kind::Captured) {
+      return nn::captureIn(outside, &body);
     }
+    const unsigned place = op.getCarried().size() + op.getSliced().size();
     op.getSlicedMutable().append(outside);
-    return op.getBody().front().insertArgument(slicedEnd, narrowTypeOf(value), value.getLoc());
+    return body.insertArgument(place, narrowTypeOf(value), value.getLoc());
   }
 
   Value convertNarrow(Value value) {

@@ -131,9 +131,12 @@ private:
     return llvm::TypeSwitch<Operation *, Value>(maker)
         .Case([&](nn::MatMulOp product) { return multiply(product); })
         .Case([&](nn::ReduceOp reduce) -> Value { // rows are small; what they are sums of may not be
-          return nn::ReduceOp::create(b, Reduction::Sum, stackOf(reduce), ArrayRef<int64_t>{0});
+          return sumOfAll(reduce);
         })
         .Case([&](nn::ScatterAddOp scatter) -> Value {
+          if (Value same = sameInAll(scatter.getIndices())) {
+            return nn::ScatterAddOp::create(b, scatter.getType(), same, sumOfAll(scatter.getUpdates()));
+          }
           return nn::ScatterAddOp::create(b, scatter.getType(), stackOf(scatter.getIndices()), stackOf(scatter.getUpdates()));
         })
         .Default([&](Operation *each) {
@@ -145,11 +148,21 @@ private:
         });
   }
 
-  // The sum of products is one product whose contraction goes over the iterations, too.
+  // The sum of products is one product whose contraction goes over the iterations, too; or of a factor that is the same in all, and the sum
+  // of the other one.
   Value multiply(nn::MatMulOp product) {
+    auto make = [&](Value lhs, Value rhs) {
+      return nn::MatMulOp::create(b, product.getType(), lhs, rhs, product.getTransposeAAttr(), product.getTransposeBAttr());
+    };
+    if (Value same = sameInAll(product.getLhs())) {
+      return make(same, sumOfAll(product.getRhs()));
+    }
+    if (Value same = sameInAll(product.getRhs())) {
+      return make(sumOfAll(product.getLhs()), same);
+    }
     Value lhs = joinContraction(product.getLhs(), product.getTransposeA() ? 0 : 1);
     Value rhs = joinContraction(product.getRhs(), product.getTransposeB() ? 1 : 0);
-    return nn::MatMulOp::create(b, product.getType(), lhs, rhs, product.getTransposeAAttr(), product.getTransposeBAttr());
+    return make(lhs, rhs);
   }
 
   // Returns the stack of a matrix as a matrix, with the iterations in the dim that is contracted: behind its own elements, which may be
@@ -163,18 +176,28 @@ private:
     return nn::ReshapeOp::create(b, typeOf(stack).clone(shape), stack);
   }
 
+  // Returns a value that is the same in all iterations, outside of the body; null for any other one.
+  Value sameInAll(Value value) {
+    std::optional<nn::RepeatArgument> argument = nn::argumentOfRepeat(value);
+    if (argument && argument->kind == nn::RepeatArgument::Kind::Captured) {
+      return argument->operand;
+    }
+    Operation *maker = value.getDefiningOp();
+    return maker && maker->hasTrait<OpTrait::ConstantLike>() ? b.clone(*maker)->getResult(0) : Value();
+  }
+
+  // Returns the sum of a value over all iterations.
+  Value sumOfAll(Value value) { return nn::ReduceOp::create(b, Reduction::Sum, stackOf(value), ArrayRef<int64_t>{0}); }
+
   // Returns a value of the body in all iterations: as it was sliced, repeated where it is the same in all, or stacked.
   Value stackOf(Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    const unsigned number = argument ? argument.getArgNumber() : 0, carriedCount = op.getCarried().size();
     RankedTensorType type = nn::stackType(typeOf(value), count);
-    if (argument && number >= carriedCount) {
-      Value outside = op.getOperand(number);
-      return number < carriedCount + op.getSliced().size() ? outside
-                                                           : nn::BroadcastOp::create(b, type, outside, inOrder(1, type.getRank()));
+    if (Value same = sameInAll(value)) {
+      return nn::BroadcastOp::create(b, type, same, inOrder(1, type.getRank()));
     }
-    if (Operation *maker = value.getDefiningOp(); maker && maker->hasTrait<OpTrait::ConstantLike>()) {
-      return nn::BroadcastOp::create(b, type, b.clone(*maker)->getResult(0), inOrder(1, type.getRank()));
+    std::optional<nn::RepeatArgument> argument = nn::argumentOfRepeat(value);
+    if (argument && argument->kind == nn::RepeatArgument::Kind::Sliced) {
+      return argument->operand;
     }
     for (auto [row, result] : llvm::zip_equal(op.getYieldedStacked(), op.getStackedResults())) {
       if (row == value) {

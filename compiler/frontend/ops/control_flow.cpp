@@ -6,6 +6,7 @@
 #include "compiler/frontend/body.h"
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/ops/recurrent/loop_steps.h"
+#include "compiler/frontend/ops/recurrent/repeat.h"
 #include "compiler/frontend/registry.h"
 
 using namespace mlir;
@@ -195,7 +196,7 @@ std::vector<onnx::NodeProto> expandLoop(Node &node) {
     names[body->input(static_cast<int>(i) + 2).name()] = node.inputName(static_cast<size_t>(i) + 2).str();
   }
   std::vector<onnx::NodeProto> trip = openGraph(*body, prefix, node.getPath(), names);
-  constexpr int64_t kStepsOfNode = 64, kStepsOfScan = 8; // to import a node, and to hand on the name of a part
+  constexpr int64_t kStepsOfScan = 8; // to hand on the name of a part
   node.spend(kStepsOfNode * static_cast<int64_t>(trip.size() + nodes.size()) + kStepsOfScan * static_cast<int64_t>(scans.size()));
   std::move(trip.begin(), trip.end(), std::back_inserter(nodes));
   auto outputOf = [&](int64_t i) { return names[body->output(static_cast<int>(i)).name()]; };

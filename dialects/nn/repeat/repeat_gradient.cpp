@@ -205,12 +205,11 @@ private:
 
   // Returns a value of the forward body as an entry of the backward one: captured or sliced again, or from a stack.
   Value readSource(Value value) {
-    auto argument = dyn_cast<BlockArgument>(value);
-    const unsigned number = argument ? argument.getArgNumber() : 0, carriedCount = op.getCarried().size();
-    if (argument && number >= carriedCount + op.getSliced().size()) {
-      return forward.getOperand(number);
+    std::optional<RepeatArgument> argument = argumentOfRepeat(value);
+    if (!argument || argument->kind == RepeatArgument::Kind::Carried) {
+      return readStack(value);
     }
-    return argument && number >= carriedCount ? sliced.add(*backward, forward.getOperand(number), argument.getType()) : readStack(value);
+    return argument->kind == RepeatArgument::Kind::Captured ? argument->operand : sliced.add(*backward, argument->operand, value.getType());
   }
 
   // Returns a row of a stack of the value: of a result, or of one that the forward repeat gets for it.

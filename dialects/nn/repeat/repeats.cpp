@@ -187,6 +187,18 @@ int64_t countRuns(Operation *op) {
   return runs;
 }
 
+std::optional<RepeatArgument> argumentOfRepeat(Value value) {
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto op = argument ? dyn_cast<RepeatOp>(argument.getOwner()->getParentOp()) : RepeatOp();
+  if (!op) {
+    return std::nullopt;
+  }
+  using Kind = RepeatArgument::Kind;
+  const unsigned number = argument.getArgNumber(), carried = op.getCarried().size();
+  const Kind kind = number < carried ? Kind::Carried : number - carried < op.getSliced().size() ? Kind::Sliced : Kind::Captured;
+  return RepeatArgument{op, kind, op->getOperand(number)};
+}
+
 RepeatOp createRepeat(OpBuilder &builder, Location loc, int64_t count, bool reversed, ValueRange carried, ValueRange sliced,
                       std::unique_ptr<Block> block, ValueRange yielded) {
   OpBuilder inside(builder.getContext());
@@ -259,12 +271,9 @@ RepeatOp rebuildRepeat(RepeatOp op, const llvm::SmallBitVector &dropped, ArrayRe
 }
 
 Value resolveCaptured(Value value) {
-  while (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto op = dyn_cast<RepeatOp>(argument.getOwner()->getParentOp());
-    if (!op || argument.getArgNumber() < op.getCarried().size() + op.getSliced().size()) {
-      break;
-    }
-    value = op->getOperand(argument.getArgNumber());
+  std::optional<RepeatArgument> argument = argumentOfRepeat(value);
+  for (; argument && argument->kind == RepeatArgument::Kind::Captured; argument = argumentOfRepeat(value)) {
+    value = argument->operand;
   }
   return value;
 }

@@ -10,6 +10,8 @@
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallBitVector.h"
 
+#include <optional>
+
 namespace ashlar::nn {
 
 // Calls `visit` with the bodies of the repeats in a block, inner ones first, and then with the block.
@@ -19,6 +21,17 @@ void visitBlocks(mlir::Block &block, llvm::function_ref<void(mlir::Block &)> vis
 //   tensor<3x4xf32> ==> tensor<4xf32>; tensor<4xf32>, 3 ==> tensor<3x4xf32>
 mlir::RankedTensorType rowType(mlir::RankedTensorType type);
 mlir::RankedTensorType stackType(mlir::RankedTensorType row, int64_t count);
+
+// An argument of the body of a repeat, and what it stands for.
+struct RepeatArgument {
+  enum class Kind { Carried, Sliced, Captured };
+  RepeatOp repeat;
+  Kind kind;
+  mlir::Value operand;
+};
+
+// Returns what a value is as an argument of the body of a repeat; nothing where it is none.
+std::optional<RepeatArgument> argumentOfRepeat(mlir::Value value);
 
 // Returns a repeat with the body `block`, which it takes over. The arguments of the block stand for `carried`, then for rows of `sliced`;
 // `yielded`: the next carried values, then the rows of stacked results. Values from outside that the block reads become captured ones, and

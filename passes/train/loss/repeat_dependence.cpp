@@ -50,14 +50,10 @@ void SampleDependence::cutChanges(const Changes &kept) {
 
 // Whether a tensor that is the same for every batch has the same numbers along a dim.
 bool SampleDependence::isUniform(Value value, int64_t dim) const {
-  value = nn::resolveCaptured(value);
-  while (auto argument = dyn_cast<BlockArgument>(value)) {
-    auto repeat = dyn_cast<nn::RepeatOp>(argument.getOwner()->getParentOp());
-    if (!repeat || argument.getArgNumber() < repeat.getCarried().size()) {
-      return false;
-    }
-    value = nn::resolveCaptured(repeat->getOperand(argument.getArgNumber())); // a row of it
-    ++dim;
+  std::optional<nn::RepeatArgument> argument = nn::argumentOfRepeat(value);
+  for (; argument && argument->kind != nn::RepeatArgument::Kind::Carried; argument = nn::argumentOfRepeat(value)) {
+    value = argument->operand;
+    dim += argument->kind == nn::RepeatArgument::Kind::Sliced;
   }
   if (auto constant = value.getDefiningOp<nn::ConstantOp>()) {
     auto dense = dyn_cast<DenseElementsAttr>(constant.getValue());
@@ -127,9 +123,9 @@ void SampleDependence::addFirstValues(nn::RepeatOp op, MutableArrayRef<Dependenc
 
 void SampleDependence::visitRepeat(nn::RepeatOp op) {
   SmallVector<Dependence> arguments;
-  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
-    const bool isSliced = i >= op.getCarried().size() && i - op.getCarried().size() < op.getSliced().size();
-    arguments.push_back(isSliced ? rowOf(op, of(operand)) : of(operand));
+  for (Value argument : op.getBody().getArguments()) {
+    const nn::RepeatArgument each = *nn::argumentOfRepeat(argument);
+    arguments.push_back(each.kind == nn::RepeatArgument::Kind::Sliced ? rowOf(op, of(each.operand)) : of(each.operand));
   }
   auto carried = MutableArrayRef(arguments).take_front(op.getCarried().size());
   SmallVector<unsigned> changes(carried.size(), 0);

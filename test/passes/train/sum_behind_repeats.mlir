@@ -30,27 +30,56 @@ func.func @product(%xs: tensor<5x2x4xf32>, %dys: tensor<5x2x6xf32>) -> tensor<4x
 // A value of the body is stacked, once where a result has it already; an operand whose contracted dim comes last is turned round; and a
 // first value that is not zero is added.
 // CHECK-LABEL: @stacked
-// CHECK-SAME: (%[[XS:.*]]: tensor<5x4x2xf32>, %[[FIRST:.*]]: tensor<4x6xf32>, %[[W:.*]]: tensor<2x6xf32>)
+// CHECK-SAME: (%[[XS:.*]]: tensor<5x4x2xf32>, %[[FIRST:.*]]: tensor<4x6xf32>, %[[WS:.*]]: tensor<5x2x6xf32>)
 // CHECK: %[[YS:.*]] = nn.repeat 5 sliced(%[[X:.*]] = %[[XS]]) : (tensor<5x4x2xf32>) -> tensor<5x4x2xf32> {
 // CHECK-NEXT: %[[Y:.*]] = nn.tanh %[[X]]
 // CHECK-NEXT: nn.yield %[[Y]]
 // CHECK: %[[T:.*]] = nn.transpose %[[YS]] [1, 2, 0] : tensor<5x4x2xf32> -> tensor<4x2x5xf32>
 // CHECK: %[[A:.*]] = nn.reshape %[[T]] : tensor<4x2x5xf32> -> tensor<4x10xf32>
-// CHECK: %[[WS:.*]] = nn.broadcast %[[W]] dims = [1, 2] : tensor<2x6xf32> -> tensor<5x2x6xf32>
 // CHECK: %[[U:.*]] = nn.transpose %[[WS]] [1, 0, 2]
 // CHECK: %[[B:.*]] = nn.reshape %[[U]] : tensor<2x5x6xf32> -> tensor<10x6xf32>
 // CHECK: %[[P:.*]] = nn.matmul %[[A]], %[[B]] :
 // CHECK: %[[SUM:.*]] = nn.add %[[FIRST]], %[[P]]
 // CHECK: return %[[SUM]], %[[YS]]
-func.func @stacked(%xs: tensor<5x4x2xf32>, %first: tensor<4x6xf32>, %w: tensor<2x6xf32>) -> (tensor<4x6xf32>, tensor<5x4x2xf32>) {
-  %sum, %ys = nn.repeat 5 carried(%s = %first) sliced(%x = %xs) captured(%v = %w)
-      : (tensor<4x6xf32>, tensor<5x4x2xf32>, tensor<2x6xf32>) -> (tensor<4x6xf32>, tensor<5x4x2xf32>) {
+func.func @stacked(%xs: tensor<5x4x2xf32>, %first: tensor<4x6xf32>, %w: tensor<5x2x6xf32>) -> (tensor<4x6xf32>, tensor<5x4x2xf32>) {
+  %sum, %ys = nn.repeat 5 carried(%s = %first) sliced(%x = %xs, %v = %w)
+      : (tensor<4x6xf32>, tensor<5x4x2xf32>, tensor<5x2x6xf32>) -> (tensor<4x6xf32>, tensor<5x4x2xf32>) {
     %y = nn.tanh %x : tensor<4x2xf32>
     %p = nn.matmul %y, %v : tensor<4x2xf32>, tensor<2x6xf32> -> tensor<4x6xf32>
     %next = nn.add %p, %s : tensor<4x6xf32>
     nn.yield %next, %y : tensor<4x6xf32>, tensor<4x2xf32>
   }
   return %sum, %ys : tensor<4x6xf32>, tensor<5x4x2xf32>
+}
+
+// -----
+
+// A factor that is the same in all iterations is multiplied once, by the sum of the other one; rows that all add to the same places of a
+// table are added up first.
+// CHECK-LABEL: @same
+// CHECK-SAME: (%[[XS:.*]]: tensor<5x4x2xf32>, %[[W:.*]]: tensor<2x6xf32>, %[[I:.*]]: tensor<4xi64>)
+// CHECK-NOT: nn.repeat
+// CHECK: %[[X:.*]] = nn.reduce sum %[[XS]] dims = [0]
+// CHECK-NEXT: nn.matmul %[[X]], %[[W]] : tensor<4x2xf32>, tensor<2x6xf32> -> tensor<4x6xf32>
+// CHECK-NEXT: %[[Y:.*]] = nn.reduce sum %[[XS]] dims = [0]
+// CHECK-NEXT: nn.matmul %[[W]], %[[Y]] transpose_a transpose_b : tensor<2x6xf32>, tensor<4x2xf32> -> tensor<6x4xf32>
+// CHECK-NEXT: %[[Z:.*]] = nn.reduce sum %[[XS]] dims = [0]
+// CHECK-NEXT: nn.scatter_add %[[I]], %[[Z]] : tensor<4xi64>, tensor<4x2xf32> -> tensor<9x2xf32>
+func.func @same(%xs: tensor<5x4x2xf32>, %w: tensor<2x6xf32>, %i: tensor<4xi64>) -> (tensor<4x6xf32>, tensor<6x4xf32>, tensor<9x2xf32>) {
+  %none = nn.constant dense<-0.0> : tensor<4x6xf32>
+  %zero = nn.constant dense<-0.0> : tensor<6x4xf32>
+  %empty = nn.constant dense<-0.0> : tensor<9x2xf32>
+  %a, %b, %c = nn.repeat 5 carried(%s = %none, %t = %zero, %u = %empty) sliced(%x = %xs) captured(%v = %w, %at = %i)
+      : (tensor<4x6xf32>, tensor<6x4xf32>, tensor<9x2xf32>, tensor<5x4x2xf32>, tensor<2x6xf32>, tensor<4xi64>) -> (tensor<4x6xf32>, tensor<6x4xf32>, tensor<9x2xf32>) {
+    %p = nn.matmul %x, %v : tensor<4x2xf32>, tensor<2x6xf32> -> tensor<4x6xf32>
+    %q = nn.matmul %v, %x transpose_a transpose_b : tensor<2x6xf32>, tensor<4x2xf32> -> tensor<6x4xf32>
+    %r = nn.scatter_add %at, %x : tensor<4xi64>, tensor<4x2xf32> -> tensor<9x2xf32>
+    %nextP = nn.add %s, %p : tensor<4x6xf32>
+    %nextQ = nn.add %t, %q : tensor<6x4xf32>
+    %nextR = nn.add %u, %r : tensor<9x2xf32>
+    nn.yield %nextP, %nextQ, %nextR : tensor<4x6xf32>, tensor<6x4xf32>, tensor<9x2xf32>
+  }
+  return %a, %b, %c : tensor<4x6xf32>, tensor<6x4xf32>, tensor<9x2xf32>
 }
 
 // -----

@@ -100,23 +100,7 @@ StepResults importTrip(Node &node, const onnx::GraphProto &body, int64_t carried
   std::string &condition = names[body.input(1).name()];
   condition = prefix + "/" + body.input(1).name();
   node.getValues().define(condition, DenseElementsAttr::get(RankedTensorType::get({}, node.builder().getI1Type()), true));
-  std::vector<onnx::NodeProto> nodes = openGraph(body, prefix, node.getPath(), names);
-  constexpr int64_t kStepsOfNode = 64;
-  node.spend(kStepsOfNode * static_cast<int64_t>(nodes.size()));
-  node.importBody(std::move(nodes));
-  StepResults results;
-  for (int i = 1; i < body.output_size(); ++i) {
-    const std::string &name = names[body.output(i).name()];
-    if (!node.isDefined(name) || node.isSequence(name)) {
-      node.fail("returns no tensor");
-    }
-    Value value = node.valueOf(name);
-    if (i <= carried && value.getType() != values.carried[i - 1].getType()) {
-      node.fail("changes the type of a state");
-    }
-    (i <= carried ? results.carried : results.stacked).push_back(value);
-  }
-  return results;
+  return importStep(node, body, prefix, std::move(names), /*firstOutput=*/1, values.carried);
 }
 
 } // namespace
@@ -137,6 +121,8 @@ bool importLoopAsRepeat(Node &node, const onnx::GraphProto &body, int64_t carrie
   try {
     results = repeat(node, *trips, /*reversed=*/false, first, {},
                      [&](const StepValues &values) { return importTrip(node, body, carried, values); });
+  } catch (const BudgetError &) {
+    throw; // the trips one after the other take longer
   } catch (const ImportError &) {
     node.getInfo().draws = draws;
     node.getValues().forgetBehind(names);

@@ -14,14 +14,13 @@ namespace ashlar::frontend {
 
 namespace {
 
-constexpr int64_t kStepsOfOp = 64; // of the budget, as a node of a Loop takes
-constexpr int64_t kMostSteps = ImportBudget::kElements / kStepsOfOp;
+constexpr int64_t kMostSteps = ImportBudget::kElements / kStepsOfNode; // an op costs as much as a node
 
 // Pays for so many steps of `ops` ops each; fails where a program cannot have them one after the other, as it has them behind
 // -ashlar-unroll-repeats.
 void payForSteps(const Node &node, int64_t count, int64_t ops) {
-  if (count > kMostSteps || ops > kMostSteps || !node.getInfo().budget.spend(count * ops * kStepsOfOp)) {
-    node.fail("has " + Twine(count) + " steps of at least " + Twine(ops) + " ops, but all steps of a model have at most " +
+  if (count > kMostSteps || ops > kMostSteps || !node.getInfo().budget.spend(count * ops * kStepsOfNode)) {
+    node.failBudget("has " + Twine(count) + " steps of at least " + Twine(ops) + " ops, but all steps of a model have at most " +
               Twine(kMostSteps) + ", since they stand one after the other; cut its sequences in pieces");
   }
 }
@@ -38,6 +37,29 @@ int64_t countOps(Block &block) {
 }
 
 } // namespace
+
+StepResults importStep(Node &node, const onnx::GraphProto &body, const std::string &prefix, Names names, int firstOutput,
+                       ArrayRef<Value> carried) {
+  std::vector<onnx::NodeProto> nodes = openGraph(body, prefix, node.getPath(), names);
+  node.spend(kStepsOfNode * static_cast<int64_t>(nodes.size()));
+  node.importBody(std::move(nodes));
+  StepResults results;
+  for (int i = firstOutput; i < body.output_size(); ++i) {
+    const std::string &output = body.output(i).name(), &name = names[output];
+    if (!node.isDefined(name) || node.isSequence(name)) {
+      node.fail("output \"" + output + "\" of its body is " + (node.isDefined(name) ? "a sequence" : "not computed") +
+                "; it has to be a tensor");
+    }
+    Value value = node.valueOf(name);
+    const auto state = static_cast<size_t>(i - firstOutput);
+    if (state < carried.size() && value.getType() != carried[state].getType()) {
+      node.fail("state " + Twine(state) + " is " + describeTensor(typeOf(carried[state])) + " but its body returns " +
+                describeTensor(typeOf(value)) + "; a state keeps its type and shape");
+    }
+    (state < carried.size() ? results.carried : results.stacked).push_back(value);
+  }
+  return results;
+}
 
 StepResults repeat(const Node &node, int64_t count, bool reversed, ArrayRef<Value> carried, ArrayRef<Value> sliced,
                    function_ref<StepResults(const StepValues &)> body) {

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_COMPILER_FRONTEND_OPS_RECURRENT_REPEAT_H
 #define ASHLAR_COMPILER_FRONTEND_OPS_RECURRENT_REPEAT_H
 
+#include "compiler/frontend/body.h"
 #include "compiler/frontend/node.h"
 
 namespace ashlar::frontend {
@@ -20,6 +21,14 @@ struct StepValues {
 struct StepResults {
   llvm::SmallVector<mlir::Value> carried, stacked;
 };
+
+// What the import of a node of a body takes from the budget.
+inline constexpr int64_t kStepsOfNode = 64;
+
+// Imports the nodes of a graph for one step. `names`: the values of the graph's inputs; `prefix`: of the names of its values. Its outputs
+// from `firstOutput` on are the next states of `carried`, then the rows. Fails where one of them is no tensor, or a state changes its type.
+StepResults importStep(Node &node, const onnx::GraphProto &body, const std::string &prefix, Names names, int firstOutput,
+                       llvm::ArrayRef<mlir::Value> carried);
 
 // Runs `body` `count` times and returns the carried values of the last step and the stacked rows of all. Step k reads row k of each sliced
 // tensor, of `count` rows, and its rows become row k of the stacked results; `reversed` begins at the last row and ends at the first.

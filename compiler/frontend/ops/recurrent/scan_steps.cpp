@@ -127,25 +127,7 @@ private:
     for (int64_t i = 0; i < states + scanned; ++i) {
       define(body->input(static_cast<int>(i)).name(), i < states ? values.carried[i] : values.sliced[i - states]);
     }
-    std::vector<onnx::NodeProto> nodes = openGraph(*body, prefix, node.getPath(), names);
-    constexpr int64_t kStepsOfNode = 64; // as in a Loop
-    node.spend(kStepsOfNode * static_cast<int64_t>(nodes.size()));
-    node.importBody(std::move(nodes));
-    StepResults results;
-    for (int64_t i = 0; i < states + stacked; ++i) {
-      const std::string &name = body->output(static_cast<int>(i)).name();
-      if (!node.isDefined(names[name]) || node.isSequence(names[name])) {
-        node.fail("output \"" + name + "\" of its body is " + (node.isDefined(names[name]) ? "a sequence" : "not computed") +
-                  "; it has to be a tensor");
-      }
-      Value value = node.valueOf(names[name]);
-      if (i < states && value.getType() != values.carried[i].getType()) {
-        node.fail("state " + Twine(i) + " is " + describeTensor(typeOf(values.carried[i])) + " but its body returns " +
-                  describeTensor(typeOf(value)) + "; a state keeps its type and shape");
-      }
-      (i < states ? results.carried : results.stacked).push_back(value);
-    }
-    return results;
+    return importStep(node, *body, prefix, std::move(names), /*firstOutput=*/0, values.carried);
   }
 
   // Returns the number of steps of each sequence of a batch.

@@ -365,7 +365,7 @@ void Node::checkCountedInputs(ArrayRef<std::pair<size_t, unsigned>> before) cons
 void Node::spend(int64_t elements) const {
   if (!info.budget.spend(elements)) {
     failBudget("computes with constants of so many elements that the model exceeds the " + Twine(ImportBudget::kElements) +
-         " that are handled at import; make them parameters or inputs");
+               " that are handled at import; make them parameters or inputs");
   }
 }
 

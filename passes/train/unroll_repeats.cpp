@@ -12,6 +12,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -113,8 +114,25 @@ Value joinRows(ImplicitLocOpBuilder &b, Values rows, RankedTensorType type) {
   return rows.size() == 1 ? rows.front() : nn::ConcatOp::create(b, rows, /*dim=*/0).getResult();
 }
 
-// A tensor of the model has one name: those of a body get the number of the iteration.
-void numberNames(Operation *op, int64_t iteration) {
+// Returns the names of the tensors of a function.
+llvm::StringSet<> namesOf(func::FuncOp function) {
+  llvm::StringSet<> names;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i) {
+    if (auto name = function.getArgAttrOfType<StringAttr>(i, nn::kNameAttr)) {
+      names.insert(name.getValue());
+    }
+  }
+  function.walk([&](Operation *op) {
+    for (OpResult result : op->getResults()) {
+      llvm::for_each(nn::namesOf(result), [&](StringRef name) { names.insert(name); });
+    }
+  });
+  return names;
+}
+
+// A tensor of the model has one name: the names of a body get the number of the iteration. One that the model has for another tensor is
+// left out.
+void numberNames(Operation *op, int64_t iteration, llvm::StringSet<> &taken) {
   if (!op->hasAttr(nn::kOutputsAttr)) {
     return;
   }
@@ -126,22 +144,25 @@ void numberNames(Operation *op, int64_t iteration) {
   op->removeAttr(nn::kAliasesAttr);
   for (auto [result, all] : llvm::zip_equal(op->getResults(), names)) {
     for (const std::string &name : all) {
-      nn::addName(result, name + "/" + std::to_string(iteration));
+      if (std::string numbered = name + "/" + std::to_string(iteration); taken.insert(numbered).second) {
+        nn::addName(result, numbered);
+      }
     }
   }
 }
 
 // Copies the body of a repeat for one iteration. Returns the yielded values.
-Values copyBody(OpBuilder &builder, nn::RepeatOp op, ValueRange arguments, int64_t iteration) {
+Values copyBody(OpBuilder &builder, nn::RepeatOp op, ValueRange arguments, int64_t iteration, llvm::StringSet<> &names) {
   IRMapping mapping;
   mapping.map(op.getBody().getArguments(), arguments);
   for (Operation &each : op.getBody().front().without_terminator()) {
-    numberNames(builder.clone(each, mapping), iteration);
+    numberNames(builder.clone(each, mapping), iteration, names);
   }
   return llvm::map_to_vector(op.getYielded(), [&](Value value) { return mapping.lookup(value); });
 }
 
-void unroll(nn::RepeatOp op) {
+// `names`: of the tensors of the function.
+void unroll(nn::RepeatOp op, llvm::StringSet<> &names) {
   ImplicitLocOpBuilder b(op.getLoc(), op);
   const int64_t count = op.getCount();
   SmallVector<Values> rows = llvm::map_to_vector(op.getSliced(), [&](Value value) { return splitRows(b, value); });
@@ -154,7 +175,7 @@ void unroll(nn::RepeatOp op) {
       arguments.push_back(each[place]);
     }
     llvm::append_range(arguments, op.getCaptured());
-    Values yielded = copyBody(b, op, arguments, iteration);
+    Values yielded = copyBody(b, op, arguments, iteration, names);
     for (auto [each, row] : llvm::zip_equal(stacked, ArrayRef(yielded).drop_front(carried.size()))) {
       each[place] = row;
     }
@@ -177,7 +198,8 @@ struct UnrollRepeatsPass : public impl::UnrollRepeatsPassBase<UnrollRepeatsPass>
   void runOnOperation() override {
     SmallVector<nn::RepeatOp> repeats; // inner ones first
     getOperation().walk([&](nn::RepeatOp op) { repeats.push_back(op); });
-    llvm::for_each(repeats, unroll);
+    llvm::StringSet<> names = repeats.empty() ? llvm::StringSet<>() : namesOf(getOperation());
+    llvm::for_each(repeats, [&](nn::RepeatOp op) { unroll(op, names); });
   }
 };
 

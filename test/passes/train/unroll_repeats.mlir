@@ -119,3 +119,20 @@ func.func @none(%x: tensor<4xf32>, %xs: tensor<0x4xf32>) -> (tensor<4xf32>, tens
   }
   return %0, %1 : tensor<4xf32>, tensor<0x4xf32>
 }
+
+// -----
+
+// A name that the model has for another tensor stays with it.
+// CHECK-LABEL: @taken
+// CHECK: nn.tanh %{{.*}} {nn.outputs = ["m/1"]}
+// CHECK: nn.exp %{{.*}} {nn.outputs = ["m/0"]}
+// CHECK-NEXT: nn.exp %{{[a-z0-9]*}} : tensor<4xf32>
+// CHECK-NEXT: nn.exp %{{.*}} {nn.outputs = ["m/2"]}
+func.func @taken(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %y = nn.tanh %x {nn.outputs = ["m/1"]} : tensor<4xf32>
+  %0 = nn.repeat 3 carried(%a = %y) : (tensor<4xf32>) -> tensor<4xf32> {
+    %m = nn.exp %a {nn.outputs = ["m"]} : tensor<4xf32>
+    nn.yield %m : tensor<4xf32>
+  }
+  return %0 : tensor<4xf32>
+}

@@ -21,7 +21,7 @@ constexpr int64_t kMostSteps = ImportBudget::kElements / kStepsOfNode; // an op 
 void payForSteps(const Node &node, int64_t count, int64_t ops) {
   if (count > kMostSteps || ops > kMostSteps || !node.getInfo().budget.spend(count * ops * kStepsOfNode)) {
     node.failBudget("has " + Twine(count) + " steps of at least " + Twine(ops) + " ops, but all steps of a model have at most " +
-              Twine(kMostSteps) + ", since they stand one after the other; cut its sequences in pieces");
+                    Twine(kMostSteps) + ", since they stand one after the other; cut its sequences in pieces");
   }
 }
 

@@ -59,12 +59,13 @@ public:
   void weighAddends(ArrayRef<SampleDependence::Addend> addends, Value samples, double factor) {
     OpBuilder::InsertionGuard guard(*this);
     for (const SampleDependence::Addend &addend : addends) {
-      setInsertionPoint(addend.operand->getOwner());
-      Value x = addend.operand->get();
+      setInsertionPoint(addend.op);
+      Value x = addend.op->getOperand(addend.operand);
       Divisor divisor = addend.divisor;
       divisor.sum = divisor.sum ? inBody(divisor.sum) : Value();
       Value weight = weightOf(divisor, samples ? inBody(samples) : Value(), typeOf(x).getElementType());
-      addend.operand->set(weight ? nn::MulOp::create(*this, x, repeated(weight, typeOf(x))).getResult() : scaled(x, factor));
+      addend.op->setOperand(addend.operand,
+                            weight ? nn::MulOp::create(*this, x, repeated(weight, typeOf(x))).getResult() : scaled(x, factor));
     }
   }
 

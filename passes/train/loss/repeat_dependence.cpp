@@ -114,9 +114,9 @@ Dependence SampleDependence::joinCarried(nn::RepeatOp op, unsigned i, const Depe
 // Notes the first values of sums that are no sums themselves: they are added once.
 void SampleDependence::addFirstValues(nn::RepeatOp op, MutableArrayRef<Dependence> carried) {
   for (auto [i, sum] : llvm::enumerate(carried)) {
-    OpOperand &operand = op.getCarriedMutable()[i];
-    if (sum.kind == Kind::Sum && of(operand.get()).kind == Kind::None && !nn::isZero(nn::resolveCaptured(operand.get()))) {
-      addends.push_back({&operand, sum.divisor});
+    Value first = op.getCarried()[i];
+    if (sum.kind == Kind::Sum && of(first).kind == Kind::None && !nn::isZero(nn::resolveCaptured(first))) {
+      addends.push_back({op, static_cast<unsigned>(i), sum.divisor});
     }
   }
 }

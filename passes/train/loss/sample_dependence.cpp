@@ -370,7 +370,7 @@ Dependence SampleDependence::visitSums(Operation *op, const Operands &operands) 
   if (operands[other]->divisor || (!isStep && !divisor)) {
     return Dependence::coupled(op, "adds a number to a sum over samples, once for all of them");
   }
-  addends.push_back({&op->getOpOperand(other), divisor});
+  addends.push_back({op, other, divisor});
   return Dependence::ofKind(Kind::Sum);
 }
 

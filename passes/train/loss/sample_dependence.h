@@ -86,9 +86,10 @@ public:
   // Returns the dependence of a value of the program.
   const Dependence &of(mlir::Value value) const { return found.find(value)->second; }
 
-  // An operand that is the same for every batch, and is added to a sum.
+  // An operand that is the same for every batch, and is added to a sum. By number: a repeat may get further operands.
   struct Addend {
-    mlir::OpOperand *operand;
+    mlir::Operation *op;
+    unsigned operand;
     Divisor divisor; // of the sum
   };
   // An operand whose parts, one a sample, its op adds up.

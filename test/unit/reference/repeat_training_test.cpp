@@ -99,12 +99,13 @@ const std::string kSums = R"(
   return %loss : tensor<f64>
 )";
 
-// Each iteration divides by how many samples count, which all take from outside; a parameter is added each time, and a loop within the
-// loop has samples too.
+// Each iteration divides by how many samples count, which all take from outside; a parameter is added at first, and another one each time.
+// A loop within the loop has samples too.
 const std::string kQuotients = R"(
   %count = nn.reduce sum %mask dims = [0] : tensor<Bxf64> -> tensor<f64>
   %start = nn.reshape %xs : tensor<3xBx4xf64> -> tensor<3xBx4xf64>
-  %total = nn.repeat 3 carried(%t = %zero) sliced(%row = %start) captured(%v = %w, %n = %count, %m = %mask, %c = %b)
+  %first = nn.reduce max %b dims = [0] : tensor<4xf64> -> tensor<f64>
+  %total = nn.repeat 3 carried(%t = %first) sliced(%row = %start) captured(%v = %w, %n = %count, %m = %mask, %c = %b)
       : (tensor<f64>, tensor<3xBx4xf64>, tensor<4x4xf64>, tensor<f64>, tensor<Bxf64>, tensor<4xf64>) -> tensor<f64> {
     %inner = nn.repeat 2 carried(%h = %row) captured(%u = %v) : (tensor<Bx4xf64>, tensor<4x4xf64>) -> tensor<Bx4xf64> {
       %p = nn.matmul %h, %u : tensor<Bx4xf64>, tensor<4x4xf64> -> tensor<Bx4xf64>

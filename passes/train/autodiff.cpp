@@ -128,31 +128,76 @@ private:
     }
   }
 
-  // Fails where an op, or one in its body, has no gradient though the results with one depend on a trainable variable through it.
-  LogicalResult checkGradient(Operation *op, ValueRange resultGradients) {
-    llvm::SmallBitVector given(op->getNumResults());
-    for (auto [i, gradient] : llvm::enumerate(resultGradients)) {
-      given[i] = static_cast<bool>(gradient);
+  // Returns which operands get a gradient where `results` of an op have one: builds gradients that are thrown away.
+  static llvm::SmallBitVector findDifferentiated(GradientOpInterface op, const llvm::SmallBitVector &results) {
+    Block scratch;
+    OpBuilder inside(op.getContext());
+    inside.setInsertionPointToEnd(&scratch);
+    SmallVector<Value> given(op->getNumResults()), found(op->getNumOperands());
+    for (unsigned i : results.set_bits()) {
+      given[i] = scratch.addArgument(op->getResult(i).getType(), op->getLoc());
     }
-    SmallVector<std::pair<Operation *, llvm::SmallBitVector>> pending = {{op, given}};
-    while (!pending.empty()) {
-      auto [each, results] = pending.pop_back_val();
-      const bool isActive = llvm::any_of(each->getOperands(), [&](Value operand) { return active.contains(operand); });
-      if (isActive && !isa<GradientOpInterface>(each)) {
-        return each->emitOpError("has no gradient, but the loss depends on a trainable variable through it");
+    op.buildGradients(inside, given, found);
+    llvm::SmallBitVector differentiated(op->getNumOperands());
+    for (auto [i, gradient] : llvm::enumerate(found)) {
+      differentiated[i] = static_cast<bool>(gradient);
+    }
+    return differentiated;
+  }
+
+  // Fails where an op, or one in its body, has no gradient though `results` of it do, which depend on a trainable variable through it.
+  // Returns which operands may get a gradient.
+  FailureOr<llvm::SmallBitVector> checkGradient(Operation *op, const llvm::SmallBitVector &results) {
+    llvm::SmallBitVector operands(op->getNumOperands());
+    if (llvm::none_of(op->getOperands(), [&](Value operand) { return active.contains(operand); })) {
+      return operands;
+    }
+    if (!isa<GradientOpInterface>(op)) {
+      return op->emitOpError("has no gradient, but the loss depends on a trainable variable through it");
+    }
+    auto repeat = dyn_cast<nn::RepeatOp>(op);
+    if (!repeat) {
+      return repeatsAround(op) ? findDifferentiated(cast<GradientOpInterface>(op), results) : operands;
+    }
+    DenseSet<Value> needed;
+    auto add = [&](Value value) { return hasFloats(value) && needed.insert(value).second; };
+    for (unsigned i : results.set_bits()) {
+      add(repeat.getYielded()[i]);
+    }
+    for (bool changed = true; changed;) {
+      if (failed(checkBody(repeat, needed))) {
+        return failure();
       }
-      auto repeat = dyn_cast<nn::RepeatOp>(each);
-      if (!isActive || !repeat) {
+      changed = false;
+      for (auto [argument, next] : llvm::zip(repeat.getCarriedArguments(), repeat.getYielded())) {
+        changed |= needed.contains(argument) && add(next);
+      }
+    }
+    for (BlockArgument argument : repeat.getBody().getArguments()) {
+      operands[argument.getArgNumber()] = needed.contains(argument);
+    }
+    return operands;
+  }
+
+  static bool repeatsAround(Operation *op) { return isa<nn::RepeatOp>(op->getParentOp()); }
+
+  // The same for the ops of a body. `needed`: its values with a gradient; gets the operands of their ops.
+  LogicalResult checkBody(nn::RepeatOp repeat, DenseSet<Value> &needed) {
+    for (Operation &inner : llvm::reverse(repeat.getBody().front().without_terminator())) {
+      llvm::SmallBitVector results(inner.getNumResults());
+      for (OpResult result : inner.getResults()) {
+        results[result.getResultNumber()] = needed.contains(result);
+      }
+      if (results.none()) {
         continue;
       }
-      const DenseSet<Value> needed = nn::findNeeded(repeat, results, hasFloats);
-      for (Operation &inner : repeat.getBody().front().without_terminator()) {
-        llvm::SmallBitVector ofInner(inner.getNumResults());
-        for (OpResult result : inner.getResults()) {
-          ofInner[result.getResultNumber()] = needed.contains(result);
-        }
-        if (ofInner.any()) {
-          pending.push_back({&inner, ofInner});
+      FailureOr<llvm::SmallBitVector> operands = checkGradient(&inner, results);
+      if (failed(operands)) {
+        return failure();
+      }
+      for (unsigned i : operands->set_bits()) {
+        if (hasFloats(inner.getOperand(i))) {
+          needed.insert(inner.getOperand(i));
         }
       }
     }
@@ -168,7 +213,11 @@ private:
     if (isa<nn::ReadOp>(op) || llvm::none_of(resultGradients, [](Value gradient) { return static_cast<bool>(gradient); })) {
       return success();
     }
-    if (failed(checkGradient(op, resultGradients))) {
+    llvm::SmallBitVector given(op->getNumResults());
+    for (auto [i, gradient] : llvm::enumerate(resultGradients)) {
+      given[i] = static_cast<bool>(gradient);
+    }
+    if (failed(checkGradient(op, given))) {
       return failure();
     }
     SmallVector<Value> operandGradients(op->getNumOperands());

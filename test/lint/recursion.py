@@ -26,6 +26,8 @@ BOUNDED = {
     ("passes/train/mixed_precision.cpp", "narrowOutside"): "one level for each repeat around an op",
     ("passes/train/mixed_precision.cpp", "visit"): "one level for each repeat around an op",
     ("passes/train/mixed_precision.cpp", "visitRepeat"): "one level for each repeat around an op",
+    ("passes/train/autodiff.cpp", "checkGradient"): "one level for each repeat around an op",
+    ("passes/train/autodiff.cpp", "checkBody"): "as checkGradient",
     ("compiler/reference/interpreter.cpp", "execute"): "one level for each op with a body around an op",
     ("compiler/reference/interpreter.cpp", "executeRepeat"): "as execute",
     ("compiler/reference/interpreter.cpp", "runBlock"): "as execute",

@@ -109,3 +109,25 @@ func.func @train_step(%first: tensor<2x4xf32>) -> tensor<f32> attributes {nn.pro
   %l = nn.reduce sum %last dims = [0, 1] : tensor<2x4xf32> -> tensor<f32>
   return %l : tensor<f32>
 }
+
+// -----
+
+nn.variable @w trainable : tensor<8x8xf32>
+
+// An op without a gradient is no fault where its reader gives it none: the attention in the body has the gradients of its other operands.
+// CHECK-LABEL: @train_step
+// CHECK: nn.repeat 3 reversed
+// CHECK-COUNT-2: nn.attention_gradient
+// CHECK: nn.gradient %{{.*}} of @w
+func.func @train_step(%first: tensor<4x8xf32>, %qs: tensor<3x4x8xf32>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
+  %w = nn.read @w : tensor<8x8xf32>
+  %last = nn.repeat 3 carried(%h = %first) sliced(%q = %qs) captured(%v = %w)
+      : (tensor<4x8xf32>, tensor<3x4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32> {
+    %k = nn.matmul %h, %v : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32>
+    %l = nn.attention_log_sum %q, %k scale = 1.0 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4xf32>
+    %y = nn.attention %q, %k, %k, %l scale = 1.0 : (tensor<4x8xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<4xf32>) -> tensor<4x8xf32>
+    nn.yield %y : tensor<4x8xf32>
+  }
+  %loss = nn.reduce sum %last dims = [0, 1] : tensor<4x8xf32> -> tensor<f32>
+  return %loss : tensor<f32>
+}

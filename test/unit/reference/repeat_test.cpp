@@ -224,7 +224,7 @@ TEST_CASE("nn.repeat: mixed precision on random programs", "[reference][repeat]"
   double ofRepeats = 0, ofIterations = 0;
   int64_t kept = 0;
   for (uint64_t seed = base * 1000; seed < base * 1000 + 60; ++seed) {
-    std::string text = RandomProgram(seed).write(), narrow = text;
+    std::string text = randomRepeats(seed), narrow = text;
     INFO("seed " << seed << "\n" << text);
     for (size_t at = narrow.find("f64"); at != std::string::npos; at = narrow.find("f64", at)) {
       narrow.replace(at, 3, "f32");

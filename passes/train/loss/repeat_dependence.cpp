@@ -103,7 +103,7 @@ Dependence SampleDependence::joinCarried(nn::RepeatOp op, unsigned i, const Depe
   } else if (takes(next, nextValue, first)) {
     joined = first;
   } else if (first.kind == Kind::None && !first.divisor && next.kind == Kind::Sum && (isStep || next.divisor)) {
-    joined = next; // addFirstValues
+    joined = next; // its first value is added once
   } else {
     joined = Dependence::coupled(op, "carries a value whose first and next ones depend on samples in other ways");
   }

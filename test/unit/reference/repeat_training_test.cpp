@@ -14,6 +14,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
 
 #include <catch2/catch.hpp>
 
@@ -165,6 +166,8 @@ OwningOpRef<ModuleOp> stepOf(const std::string &text, int64_t microBatches, int6
     passes.addPass(train::createAccumulatePass(accumulate));
   }
   passes.addPass(train::createInitPass());
+  passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
+  passes.addNestedPass<func::FuncOp>(createCSEPass());
   REQUIRE(succeeded(passes.run(*module)));
   return module;
 }

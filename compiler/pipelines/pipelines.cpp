@@ -89,6 +89,7 @@ void addUpdatePasses(OpPassManager &passes, const job::Job &job) {
   bool scaled = job.precision() == job::F16_MIXED;
   autodiff.lossScale = scaled ? job.loss_scale().initial() : 0;
   autodiff.spreadsNonfinite = job.on_nonfinite() == job::Nonfinite::SKIP;
+  passes.addPass(train::createSegmentRepeatsPass());
   passes.addPass(train::createAutodiffPass(autodiff)); // before CSE, which would merge ops whose gradients have different causes
   passes.addNestedPass<func::FuncOp>(train::createSumBehindRepeatsPass());
   passes.addPass(train::createOptimizerPass(optimizerOptions(job.optimizer())));
@@ -257,13 +258,13 @@ void attachSettings(ModuleOp module, const job::Job &job) {
     module->setAttr(dist::kGradientTypeAttr, TypeAttr::get(BFloat16Type::get(module.getContext())));
   }
   attach(module, dist::kSettingsAttr, job, settingsOf);
+  attach(module, dist::kRecomputeRulesAttr, job, recomputeOf);
 }
 
 LogicalResult attachOpRules(ModuleOp module, const job::Job &job) {
   if (job.has_pipeline()) {
     attach(module, dist::kStageRulesAttr, job, stageOf);
   }
-  attach(module, dist::kRecomputeRulesAttr, job, recomputeOf);
   func::FuncOp step = nn::findProgram(module, nn::ProgramRole::TrainStep);
   if (!step) {
     return success();

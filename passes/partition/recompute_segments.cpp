@@ -6,6 +6,7 @@
 
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/repeat.h"
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
 #include "passes/partition/recompute_choice.h"
@@ -55,7 +56,7 @@ public:
     }
     for (Operation &op : llvm::reverse(step.front().without_terminator())) {
       paths[&op] = pathOf(&op);
-      if (phases.of(&op) == nn::Phase::Forward && isPure(&op) && !isa<nn::ReadOp>(op) && !op.hasTrait<OpTrait::ConstantLike>()) {
+      if (phases.of(&op) == nn::Phase::Forward && isPure(&op) && !isa<nn::ReadOp, nn::RepeatOp>(op) && !op.hasTrait<OpTrait::ConstantLike>()) {
         settings[&op] = rules.of(paths[&op]);
         ops.push_back(&op);
       }

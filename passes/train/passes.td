@@ -181,6 +181,31 @@ def UnrollRepeatsPass : Pass<"ashlar-unroll-repeats", "::mlir::func::FuncOp"> {
   let dependentDialects = ["::ashlar::nn::NnDialect"];
 }
 
+def SegmentRepeatsPass : Pass<"ashlar-segment-repeats", "::mlir::ModuleOp"> {
+  let summary = "Makes repeats of repeats of segments, whose gradients compute a segment again.";
+  let description = [{
+    The gradient of a repeat stacks values of all its iterations. In @train_step a repeat that a rule of rematerialization matches
+    (`recompute: true`, docs/recompute.md) becomes a repeat over segments of about the square root of its iterations: then the carried values
+    at the begin of each segment are stacked, and the values of one segment while its gradient is computed. What is left where no divisor is
+    near the root is a shorter segment behind the others. Fewer than 4 iterations have no segments.
+
+        %last = nn.repeat 6 carried(%a = %first) sliced(%x = %xs) : (tensor<4xf32>, tensor<6x4xf32>) -> (tensor<4xf32>) {
+          %next = nn.mul %a, %x : tensor<4xf32>
+          nn.yield %next : tensor<4xf32>
+        }
+    ==>
+        %rows = nn.reshape %xs : tensor<6x4xf32> -> tensor<3x2x4xf32>
+        %last = nn.repeat 3 carried(%a = %first) sliced(%ys = %rows) : (tensor<4xf32>, tensor<3x2x4xf32>) -> (tensor<4xf32>) {
+          %next = nn.repeat 2 carried(%b = %a) sliced(%y = %ys) {nn.computed_again} : (tensor<4xf32>, tensor<2x4xf32>) -> (tensor<4xf32>) {
+            %product = nn.mul %b, %y : tensor<4xf32>
+            nn.yield %product : tensor<4xf32>
+          }
+          nn.yield %next : tensor<4xf32>
+        }
+  }];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
 def SumBehindRepeatsPass : Pass<"ashlar-sum-behind-repeats", "::mlir::func::FuncOp"> {
   let summary = "Computes sums over the iterations of a repeat behind it.";
   let description = [{
@@ -202,6 +227,9 @@ def SumBehindRepeatsPass : Pass<"ashlar-sum-behind-repeats", "::mlir::func::Func
         %a = nn.reshape %s : tensor<2x5x4xf32> -> tensor<10x4xf32>
         %b = nn.reshape %t : tensor<2x5x6xf32> -> tensor<10x6xf32>
         %dw = nn.matmul %a, %b transpose_a : tensor<10x4xf32>, tensor<10x6xf32> -> tensor<4x6xf32>
+
+    A repeat around a segment that is computed again (ashlar-segment-repeats) keeps its sums: behind it the values of all segments would have
+    to be there.
 
     Needs: gradients of ashlar-autodiff; a product for the gradient of an f32 parameter is in f32, as there. Results and carried values of
     repeats that nothing reads are taken away.
@@ -483,7 +511,7 @@ def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {
     **Constraints:** (C1) there is a program init; (C2) either train_step and eval_step, with or without update, or run; (C3) `nn.gradient`s
     are used, one a variable, in train_step only; (C4) no variable has an `init`; (C5) init writes every variable except @ashlar.seed;
     (C6) no function writes a variable twice, or reads it after writing it; (C7) eval_step and run write nothing; (C8) each function has a
-    role (`nn.program`), and no two the same one; (C9) no function has an `nn.repeat`.
+    role (`nn.program`), and no two the same one.
   }];
 }
 

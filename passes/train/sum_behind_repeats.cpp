@@ -226,8 +226,12 @@ struct SumBehindRepeatsPass : public impl::SumBehindRepeatsPassBase<SumBehindRep
     repeats.clear();
     getOperation().walk([&](nn::RepeatOp op) { repeats.push_back(op); });
     for (nn::RepeatOp op : repeats) {
-      SumsBehind(op).run();
+      auto inside = op.getBody().front().getOps<nn::RepeatOp>();
+      if (llvm::none_of(inside, [](nn::RepeatOp each) { return each->hasAttr(nn::kComputedAgainAttr); })) {
+        SumsBehind(op).run();
+      }
     }
+    getOperation().walk([](nn::RepeatOp op) { op->removeAttr(nn::kComputedAgainAttr); });
     widenGradients(getOperation());           // of products that stood in bodies when ashlar-autodiff did so
     nn::pruneRepeats(getOperation().front()); // products that nothing reads any more
   }

@@ -80,7 +80,7 @@ Status Executor::checkInstr(const ashlar_rt_instr &instr, const std::vector<uint
       return internal("{}: buffer {} moves in {} repeats but is in {}", instr.name, i, buffer.num_strides, counts.size());
     }
     if (bytes.low < 0 || bytes.high < bytes.low || static_cast<uint64_t>(bytes.high) > space) {
-      return internal("{}: buffer {} from {} to {} leaves the {} of {} bytes", instr.name, i, bytes.low, bytes.high,
+      return internal("{}: buffer {} at {} + {} leaves the {} of {} bytes", instr.name, i, bytes.low, bytes.high - bytes.low,
                       constant ? "constants"
                       : inSlot ? "slot"
                                : "arena",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The gradient of nn.repeat. A second repeat takes the place of the first, which nothing reads any more: it stacks the values of the body
-// that the gradient needs, too. The reversed repeat behind it carries the gradients of carried values and the sums of those of captured
-// ones, reads rows of the gradients of stacked results, and stacks the gradients of sliced tensors.
+// that the gradient needs, too. Of a repeat that is to be computed again it stands beside the gradient, and the first one stays. The
+// reversed repeat behind it carries the gradients of carried values and the sums of those of captured ones, reads rows of the gradients of
+// stacked results, and stacks the gradients of sliced tensors.
 
 #include "dialects/nn/ops/nn_builder.h"
 #include "dialects/nn/repeat/repeats.h"
@@ -41,13 +42,16 @@ struct Entries {
 class RepeatGradient {
 public:
   RepeatGradient(RepeatOp op, OpBuilder &builder)
-      : op(op), builder(builder), forward(cast<RepeatOp>(OpBuilder(op->getBlock(), std::next(Block::iterator(op))).clone(*op))),
-        body(forward.getBody().front()), backward(std::make_unique<Block>()) {}
+      : op(op), builder(builder), forward(copy(op, builder)), body(forward.getBody().front()), backward(std::make_unique<Block>()) {}
 
   void run(ValueRange resultGradients, Gradients out) {
-    op->replaceAllUsesWith(forward);
-    op->removeAttr(kOutputsAttr); // they are the results of the other one now
-    op->removeAttr(kAliasesAttr);
+    const bool isAgain = op->hasAttr(kComputedAgainAttr);
+    if (!isAgain) {
+      op->replaceAllUsesWith(forward);
+    }
+    Operation *unnamed = isAgain ? forward : op; // a tensor of the model has one name
+    unnamed->removeAttr(kOutputsAttr);
+    unnamed->removeAttr(kAliasesAttr);
     seed(resultGradients);
     differentiateBody();
     SmallVector<Value> yielded = yieldGradients();
@@ -61,6 +65,13 @@ public:
   }
 
 private:
+  // Returns the repeat that stacks what the gradient needs: in the place of the first one, or beside the gradient, where it computes the
+  // iterations again.
+  static RepeatOp copy(RepeatOp op, OpBuilder &builder) {
+    OpBuilder behind(op->getBlock(), std::next(Block::iterator(op)));
+    return cast<RepeatOp>((op->hasAttr(kComputedAgainAttr) ? builder : behind).clone(*op));
+  }
+
   // Returns a builder at the end of the backward body.
   OpBuilder atEnd() const {
     OpBuilder inside(builder.getContext());

@@ -14,6 +14,9 @@
 
 namespace ashlar::nn {
 
+// Attribute of a repeat in a body (unit): its gradient computes it again, instead of keeping what it stacks for that.
+inline constexpr llvm::StringLiteral kComputedAgainAttr = "nn.computed_again";
+
 // Calls `visit` with the bodies of the repeats in a block, inner ones first, and then with the block.
 void visitBlocks(mlir::Block &block, llvm::function_ref<void(mlir::Block &)> visit);
 

@@ -207,18 +207,3 @@ module @c8_twice {
     return
   }
 }
-
-// -----
-
-module @c9 {
-  func.func @init() attributes {nn.program = #nn.program<init>} {
-    return
-  }
-  func.func @forward(%x: tensor<4xf32>) -> tensor<4xf32> attributes {nn.program = #nn.program<run>} {
-    // expected-error @+1 {{in @forward, whose iterations layouts do not know; run ashlar-unroll-repeats}}
-    %0 = nn.repeat 2 carried(%a = %x) : (tensor<4xf32>) -> tensor<4xf32> {
-      nn.yield %a : tensor<4xf32>
-    }
-    return %0 : tensor<4xf32>
-  }
-}

@@ -7,6 +7,7 @@
 #include "test/unit/reference/random_repeats.h"
 
 #include "compiler/reference/interpreter.h"
+#include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/programs.h"
 #include "dialects/nn/repeat.h"
 #include "passes/train/passes.h"
@@ -215,6 +216,69 @@ TEST_CASE("nn.repeat: gradients and passes on random programs", "[reference][rep
     }
   }
   CHECK(nested > 10);
+}
+
+// A recurrent cell with a trained weight, whose states behind each iteration are stacked, with a repeat in its body; the rows are trained,
+// too.
+static std::string cell(int64_t count, const std::string &direction) {
+  const std::string n = std::to_string(count), rows = "tensor<" + n + "x2x3xf64>";
+  return "nn.variable @w trainable : tensor<3x3xf64>\nnn.variable @xs trainable : " + rows +
+         "\nfunc.func @train_step(%h: tensor<2x3xf64>) -> tensor<f64> attributes {nn.program = #nn.program<train_step>} {\n"
+         "  %w = nn.read @w : tensor<3x3xf64>\n  %xs = nn.read @xs : " +
+         rows + "\n  %last, %all = nn.repeat " + n + " " + direction +
+         " carried(%a = %h) sliced(%x = %xs) captured(%v = %w)\n      : (tensor<2x3xf64>, " + rows +
+         ", tensor<3x3xf64>) -> (tensor<2x3xf64>, " + rows + R"() {
+    %twice = nn.repeat 2 carried(%b = %a) captured(%u = %v) : (tensor<2x3xf64>, tensor<3x3xf64>) -> (tensor<2x3xf64>) {
+      %p = nn.matmul %b, %u : tensor<2x3xf64>, tensor<3x3xf64> -> tensor<2x3xf64>
+      %t = nn.tanh %p : tensor<2x3xf64>
+      nn.yield %t : tensor<2x3xf64>
+    }
+    %sum = nn.add %twice, %x : tensor<2x3xf64>
+    %next = nn.tanh %sum : tensor<2x3xf64>
+    nn.yield %next, %next : tensor<2x3xf64>, tensor<2x3xf64>
+  } loc("net/cell")
+  %squares = nn.mul %all, %all : )" +
+         rows + "\n  %x = nn.reduce sum %squares dims = [0, 1, 2] : " + rows +
+         " -> tensor<f64>\n  %y = nn.reduce sum %last dims = [0, 1] : tensor<2x3xf64> -> tensor<f64>\n"
+         "  %loss = nn.add %x, %y : tensor<f64>\n  return %loss : tensor<f64>\n}\n";
+}
+
+// Returns the elements of the tensors that repeats outside of others stack.
+static int64_t stackedElements(ModuleOp module) {
+  int64_t elements = 0;
+  for (auto repeat : module.lookupSymbol<func::FuncOp>("train_step").front().getOps<nn::RepeatOp>()) {
+    for (Type type : repeat.getStackedResults().getTypes()) {
+      elements += cast<RankedTensorType>(type).getNumElements();
+    }
+  }
+  return elements;
+}
+
+// Of counts with a divisor near their root, without one, and too small for segments.
+TEST_CASE("nn.repeat: segments that are computed again have the same gradients", "[reference][repeat]") {
+  for (int64_t count : {3, 4, 5, 7, 9, 12, 13, 16, 23, 40}) {
+    for (const char *direction : {"", "reversed"}) {
+      INFO(count << " iterations " << direction);
+      OwningOpRef<ModuleOp> whole = parse(cell(count, direction)), segments = whole->clone();
+      Builder b(&context());
+      const auto rule = dist::SettingAttr::get(&context(), b.getStringAttr("net/*"),
+                                               b.getDictionaryAttr(b.getNamedAttr(dist::kRecomputeAttr, b.getBoolAttr(true))), 0, {});
+      (*segments)->setAttr(dist::kRecomputeRulesAttr, b.getArrayAttr(rule));
+      apply(*segments, [](PassManager &passes) { passes.addPass(train::createSegmentRepeatsPass()); });
+      CHECK(countRepeats(*segments) == (count < 4 ? 2 : count % 4 == 0 || count == 9 ? 3 : 5));
+      const auto expected = differentiate(*whole, 7), found = differentiate(*segments, 7);
+      REQUIRE(found.size() == 3);
+      for (const auto &[name, gradient] : expected) {
+        INFO(name);
+        CHECK(maxDifference(gradient, found.at(name)) < 1e-12);
+      }
+      // Beside the states behind all iterations and the gradients of all rows: one state for each segment.
+      const int64_t state = 6, kept = 2 * count * state;
+      CHECK((count < 12 || count % 4 != 0 ||
+             stackedElements(*segments) - kept <= 3 * static_cast<int64_t>(std::ceil(std::sqrt(count))) * state));
+      CHECK((count < 4 || stackedElements(*segments) < stackedElements(*whole)));
+    }
+  }
 }
 
 // The loss and gradients of a step in bf16 are about as exact as those of written-out iterations, and repeats stay: conversions fit into

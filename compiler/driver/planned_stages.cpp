@@ -23,9 +23,12 @@ namespace {
 uint64_t constantBytes(exec::VariantOp stage) {
   std::map<uint64_t, uint64_t> read; // by offset
   stage.walk([&](exec::InstrOpInterface instr) {
+    const SmallVector<int64_t> counts = exec::repeatsAround(instr);
     for (const exec::BufferUse &use : instr.getUses()) {
       if (use.buffer.getSpace() == exec::Space::Constant) {
-        read[use.buffer.getOffset()] = llvm::alignTo(byteSize(use.buffer.getType()), ASHLAR_RT_ALIGNMENT);
+        exec::BufferAttr swept = use.buffer.getSwept(counts);
+        uint64_t &most = read[swept.getOffset()];
+        most = std::max(most, llvm::alignTo(byteSize(swept.getType()), ASHLAR_RT_ALIGNMENT));
       }
     }
   });

@@ -270,26 +270,27 @@ private:
       llvm::SmallVector<std::string> causes;
     };
     llvm::MapVector<CollectiveKind, Sum> sums;
-    for (auto op : step.getBody().getOps<exec::CollectiveOp>()) {
+    step.getBody().walk([&](exec::CollectiveOp op) {
       if (op.getKind() == CollectiveKind::Slice) {
-        continue; // moves nothing between devices
+        return; // moves nothing between devices
       }
+      const int64_t times = exec::timesRun(op);
       int64_t group = 1;
       for (int64_t axis : op.getAxes()) {
         group *= variant.getAxisSizes()[axis];
       }
       Sum &sum = sums[op.getKind()];
-      ++sum.count;
+      sum.count += times;
       for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
-        sum.bytes += sentBytes(op, source.getType(), group);
+        sum.bytes += times * static_cast<int64_t>(sentBytes(op, source.getType(), group));
       }
-      sum.tensors += op.getSources().size();
+      sum.tensors += times * static_cast<int64_t>(op.getSources().size());
       for (std::string &cause : causeTexts(op)) {
         if (!llvm::is_contained(sum.causes, cause)) {
           sum.causes.push_back(std::move(cause));
         }
       }
-    }
+    });
     for (auto &[kind, sum] : sums) {
       constexpr size_t kShown = 3;
       std::string causes = llvm::join(llvm::ArrayRef(sum.causes).take_front(kShown), ", ");
@@ -310,13 +311,14 @@ private:
   void writeOverlap(exec::ProgramOp step) {
     constexpr int64_t kPsPerNs = 1000;
     int64_t count = 0, durationPs = 0, hiddenPs = 0;
-    for (auto op : step.getBody().getOps<exec::CollectiveOp>()) {
+    step.getBody().walk([&](exec::CollectiveOp op) {
       if (exec::OverlapAttr overlap = op.getOverlapAttr()) {
-        ++count;
-        durationPs += overlap.getDurationNs() * kPsPerNs;
-        hiddenPs += overlap.getHiddenNs() * kPsPerNs;
+        const int64_t times = exec::timesRun(op);
+        count += times;
+        durationPs += times * overlap.getDurationNs() * kPsPerNs;
+        hiddenPs += times * overlap.getHiddenNs() * kPsPerNs;
       }
-    }
+    });
     if (count > 0) {
       line("overlap", formatv("{0} overlap computation: {1} of {2} predicted to be hidden", counted(count, "collective"),
                               timeText(hiddenPs), timeText(durationPs))
@@ -344,22 +346,23 @@ private:
     int64_t kernels = 0, products = 0, convolutions = 0, attentions = 0, copies = 0;
     double flop = 0;
     llvm::DenseSet<mlir::Attribute> distinct;
-    for (mlir::Operation &op : step.getBody().front()) {
-      if (auto kernel = mlir::dyn_cast<exec::KernelOp>(op)) {
-        ++kernels;
+    step.getBody().walk([&](exec::InstrOpInterface op) {
+      const int64_t times = exec::timesRun(op);
+      if (auto kernel = mlir::dyn_cast<exec::KernelOp>(op.getOperation())) {
+        kernels += times;
         distinct.insert(kernel.getCalleeAttr());
-      } else if (auto gemm = mlir::dyn_cast<exec::GemmOp>(op)) {
-        ++products;
-        flop += 2.0 * gemm.getBatch() * gemm.getM() * gemm.getN() * gemm.getK();
-      } else if (auto conv = mlir::dyn_cast<exec::ConvOp>(op)) {
-        ++convolutions;
-        flop += flopOf(conv);
-      } else if (auto attention = mlir::dyn_cast<exec::AttentionOp>(op)) {
-        ++attentions;
-        flop += flopOf(attention);
+      } else if (auto gemm = mlir::dyn_cast<exec::GemmOp>(op.getOperation())) {
+        products += times;
+        flop += 2.0 * times * gemm.getBatch() * gemm.getM() * gemm.getN() * gemm.getK();
+      } else if (auto conv = mlir::dyn_cast<exec::ConvOp>(op.getOperation())) {
+        convolutions += times;
+        flop += times * flopOf(conv);
+      } else if (auto attention = mlir::dyn_cast<exec::AttentionOp>(op.getOperation())) {
+        attentions += times;
+        flop += times * flopOf(attention);
       }
-      copies += mlir::isa<exec::CopyOp>(op);
-    }
+      copies += mlir::isa<exec::CopyOp>(op) ? times : 0;
+    });
     llvm::SmallVector<std::string> parts;
     for (auto [count, what] : {std::pair(products, "library product"), std::pair(convolutions, "library convolution"),
                                std::pair(attentions, "library attention")}) {

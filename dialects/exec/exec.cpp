@@ -84,6 +84,14 @@ SmallVector<int64_t> repeatsAround(Operation *instr) {
   return counts;
 }
 
+int64_t timesRun(Operation *instr) {
+  int64_t times = 1;
+  for (int64_t count : repeatsAround(instr)) {
+    times *= count;
+  }
+  return times;
+}
+
 LogicalResult RepeatOp::verify() {
   const int64_t count = getCount();
   return count >= 0 ? success() : emitOpError("runs ") << count << " times"; // C1
@@ -280,8 +288,8 @@ LogicalResult ConvOp::verify() {
       return emitOpError("has buffers of element types ") << expected << " and " << type;
     }
   }
-  if (getKind() == ConvKind::Weights && getFixedWeights()) { // C5
-    return emitOpError("computes weights that are marked as fixed");
+  if (getKind() == ConvKind::Weights && (getFixedWeights() || getKeptWeights())) { // C5
+    return emitOpError("computes weights that are marked as ") << (getFixedWeights() ? "fixed" : "kept");
   }
   return success();
 }

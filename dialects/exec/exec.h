@@ -70,6 +70,9 @@ inline constexpr llvm::StringLiteral kOwnerAttr = "exec.owner";
 // Returns the counts of the repeats around an instruction, outermost first.
 llvm::SmallVector<int64_t> repeatsAround(mlir::Operation *instr);
 
+// Returns how often it runs in a run of its program.
+int64_t timesRun(mlir::Operation *instr);
+
 // Returns the device that alone runs an instruction, or holds a tensor; nothing when all do.
 std::optional<int64_t> getOwner(mlir::Operation *op);
 

@@ -348,7 +348,7 @@ def Exec_GemmOp : Exec_InstrOp<"gemm", [DeclareOpInterfaceMethods<FixedWeightsOp
   let summary = "out = epilogue(op(A) op(B) + bias), by the library";
   let description = [{
     buffers: {A, B, [bias,] [auxiliary read,] out, [sums,] [auxiliary written]}, dense. Types and shapes as in ashlar_rt_gemm_desc. B may be
-    fixed weights. `accumulate`: what `out` holds, of f32, is added instead of a bias. `auxiliary`: written beside the activation, or read, so
+    fixed or kept weights. `accumulate`: what `out` holds, of f32, is added instead of a bias. `auxiliary`: written beside the activation, or read, so
     that the product is multiplied by the slope of the epilogue's activation instead.
 
     **Constraints:** (C1) as many buffers as these; (C2) sums only of one batch, with neither bias nor epilogue; (C3) accumulate with neither
@@ -358,11 +358,11 @@ def Exec_GemmOp : Exec_InstrOp<"gemm", [DeclareOpInterfaceMethods<FixedWeightsOp
                        UnitAttr:$transpose_b, UnitAttr:$has_bias, UnitAttr:$accumulate, Exec_EpilogueAttr:$epilogue,
                        DefaultValuedAttr<Exec_OperandSumAttr, "::ashlar::exec::OperandSum::None">:$operand_sum,
                        DefaultValuedAttr<Exec_AuxiliaryAttr, "::ashlar::exec::Auxiliary::None">:$auxiliary, UnitAttr:$allow_tf32,
-                       UnitAttr:$fixed_weights);
+                       UnitAttr:$fixed_weights, UnitAttr:$kept_weights);
   let assemblyFormat = [{
     $buffers `batch` $batch `m` $m `n` $n `k` $k (`transpose_a` $transpose_a^)? (`transpose_b` $transpose_b^)? (`bias` $has_bias^)?
     (`accumulate` $accumulate^)? `epilogue` `` $epilogue (`sum_of` `` $operand_sum^)? (`auxiliary` `` $auxiliary^)? (`tf32` $allow_tf32^)?
-    (`fixed_weights` $fixed_weights^)? attr-dict
+    (`fixed_weights` $fixed_weights^)? (`kept_weights` $kept_weights^)? attr-dict
   }];
   let extraClassDeclaration = [{
     // The index among `buffers` of the product itself.
@@ -375,22 +375,22 @@ def Exec_ConvOp : Exec_InstrOp<"conv", [DeclareOpInterfaceMethods<FixedWeightsOp
   let summary = "A convolution or one of its gradients, with scale, bias, residual and activation, by the library";
   let description = [{
     buffers, types and shapes as in ashlar_rt_conv_desc; `channels` are the channels of one group. The kernel of forward and data may be
-    fixed weights.
+    fixed or kept weights.
 
         exec.conv forward [...] batch 8 groups 1 channels 64 to 128 dims [#exec.conv_dim<in = 32, out = 32, ...>] bias epilogue relu
 
     **Constraints:** (C1) as many buffers as these; (C2) weights come with none of them; (C3) 1 to 3 dims; (C4) operands of one
-    element type, which the result has, too, or f32 of bf16 or f16, and scale, bias and residual of the result's; (C5) computed weights are not
-    fixed.
+    element type, which the result has, too, or f32 of bf16 or f16, and scale, bias and residual of the result's; (C5) computed weights are
+    neither fixed nor kept.
   }];
   let arguments = (ins Exec_ConvKindAttr:$kind, Exec_BufferArrayAttr:$buffers, I64Attr:$batch, I64Attr:$groups, I64Attr:$channels_in,
                        I64Attr:$channels_out, TypedArrayAttrBase<Exec_ConvDimAttr, "spatial dims">:$dims, UnitAttr:$has_scale,
                        UnitAttr:$has_bias, UnitAttr:$has_residual, Exec_EpilogueAttr:$epilogue, UnitAttr:$allow_tf32,
-                       UnitAttr:$fixed_weights);
+                       UnitAttr:$fixed_weights, UnitAttr:$kept_weights);
   let assemblyFormat = [{
     `` $kind $buffers `batch` $batch `groups` $groups `channels` $channels_in `to` $channels_out `dims` $dims (`scale` $has_scale^)?
     (`bias` $has_bias^)? (`residual` $has_residual^)? `epilogue` `` $epilogue (`tf32` $allow_tf32^)? (`fixed_weights` $fixed_weights^)?
-    attr-dict
+    (`kept_weights` $kept_weights^)? attr-dict
   }];
   let hasVerifier = 1;
 }

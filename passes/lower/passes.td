@@ -143,7 +143,8 @@ def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
     programs have no conditions, the members of a group join the same collectives in the same order (docs/communication.md). (C12) A
     collective that is started is awaited once, later in the program, and until then nothing writes its operands or uses its results. (C13)
     An owner is a device of the mesh, and of no collective; (C14) a program leaves each persistent tensor completely written; (C15) fixed
-    weights are constants, or a variable that no program except @init writes, and @init has none; (C16) a buffer moves in repeats that there
+    weights are constants, or a variable that no program except @init writes, and @init has none; kept weights stay where they
+    are in the innermost repeat around the call, and nothing in it writes them; (C16) a buffer moves in repeats that there
     are, by multiples of the alignment, except one that is copied. In a repeat (C5) holds for its first two iterations, and of a buffer that
     moves for all places that it has. Each device with state of its own is
     checked separately, one instruction at a time that it runs.

@@ -147,6 +147,10 @@ enum { ASHLAR_RT_BYTES = 1, ASHLAR_RT_SIGNED_A = 2, ASHLAR_RT_SIGNED_B = 4 };
 // What is added to a product: nothing, the bias, or what `out` holds, of f32.
 typedef enum { ASHLAR_RT_ADDEND_NONE = 0, ASHLAR_RT_ADDEND_BIAS = 1, ASHLAR_RT_ADDEND_OUT = 2 } ashlar_rt_addend;
 
+// Weights that a kernel may read in an order of its own: fixed ones no program except init writes, so they are ordered once; kept ones
+// no instruction of the innermost repeat around the call writes, so they are ordered when the repeat begins.
+typedef enum { ASHLAR_RT_WEIGHTS_ANY = 0, ASHLAR_RT_WEIGHTS_FIXED = 1, ASHLAR_RT_WEIGHTS_KEPT = 2 } ashlar_rt_weights;
+
 // The tensor of a matrix product from which the gradient of its epilogue is computed, where the product does not compute an activation
 // alone.
 typedef enum {
@@ -170,7 +174,7 @@ typedef struct {
   uint32_t epilogue;    // ashlar_rt_epilogue
   uint32_t operand_sum; // ashlar_rt_operand_sum
   uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa
-  uint32_t fixed_weights;
+  uint32_t fixed_weights; // ashlar_rt_weights
   uint32_t bytes;         // 0, or ASHLAR_RT_BYTES and which operands are signed
   uint32_t narrow;        // of bf16 or f16: ASHLAR_RT_BF16 or ASHLAR_RT_F16, else 0
   uint32_t narrow_out;    // and so are `out`, bias and sums
@@ -200,7 +204,7 @@ typedef struct {
   uint32_t has_scale, has_bias, has_residual;
   uint32_t epilogue;                                // ashlar_rt_epilogue
   uint32_t allow_tf32;                              // f32 operands may be rounded to 10 bits of mantissa
-  uint32_t fixed_weights;                           // of forward and data
+  uint32_t fixed_weights;                           // ashlar_rt_weights, of forward and data
   uint32_t spatial_dims;                            // 1 to 3
   int64_t batch, groups, channels_in, channels_out; // channels of one group
   ashlar_rt_conv_dim dims[3];                       // of fewer spatial dims: the first ones are {1, 1, 1, 1, 1, 0}

@@ -92,6 +92,8 @@ const char *kindOf(const ashlar_rt_instr &instr) {
     return "copies";
   case ASHLAR_RT_WAIT:
     return "waiting";
+  case ASHLAR_RT_REPEAT:
+    return "weights put in order";
   default:
     const std::string_view what = whatIs(instr.name);
     return what == "loop"                        ? "element-wise"

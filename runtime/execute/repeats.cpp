@@ -10,38 +10,35 @@
 namespace ashlar::rt {
 
 bool InstrCursor::next() {
-  uint32_t to = hasBegun ? at + 1 : 0;
-  hasBegun = true;
-  while (true) {
-    while (!around.empty() && to == around.back().end) {
-      Repeat &last = around.back();
-      if (++last.iteration < last.count) {
-        to = last.begin;
-        break;
+  uint32_t to = 0;
+  if (hasBegun) {
+    const ashlar_rt_instr &last = program.instrs[at];
+    to = at + 1;
+    if (last.kind == ASHLAR_RT_REPEAT) {
+      const auto &desc = *static_cast<const ashlar_rt_repeat_desc *>(last.desc);
+      if (desc.count == 0 || desc.num_instrs == 0) {
+        to += desc.num_instrs;
+      } else {
+        around.push_back({to, to + desc.num_instrs, desc.count, 0});
       }
-      around.pop_back();
-    }
-    if (to == program.num_instrs) {
-      return false;
-    }
-    const ashlar_rt_instr &instr = program.instrs[to];
-    if (instr.kind != ASHLAR_RT_REPEAT) {
-      at = to;
-      return true;
-    }
-    const auto &desc = *static_cast<const ashlar_rt_repeat_desc *>(instr.desc);
-    ++to;
-    if (desc.count == 0 || desc.num_instrs == 0) {
-      to += desc.num_instrs;
-    } else {
-      around.push_back({to, to + desc.num_instrs, desc.count, 0});
     }
   }
+  hasBegun = true;
+  while (!around.empty() && to == around.back().end) {
+    Repeat &last = around.back();
+    if (++last.iteration < last.count) {
+      to = last.begin;
+      break;
+    }
+    around.pop_back();
+  }
+  at = to;
+  return to < program.num_instrs;
 }
 
 int64_t InstrCursor::shiftOf(const ashlar_rt_buffer &buffer) const {
   int64_t shift = 0;
-  for (uint32_t i = 0; i < buffer.num_strides; ++i) {
+  for (size_t i = 0; i < std::min<size_t>(buffer.num_strides, around.size()); ++i) {
     shift += buffer.strides[i] * static_cast<int64_t>(around[i].iteration);
   }
   return shift;
@@ -76,8 +73,8 @@ Status visitInstrs(const ashlar_rt_program &program,
 
 std::vector<uint64_t> timesOf(const ashlar_rt_program &program) {
   std::vector<uint64_t> times;
-  (void)visitInstrs(program, [&](const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts) { // was checked
-    times.push_back(instr.kind == ASHLAR_RT_REPEAT ? 0 : std::accumulate(counts.begin(), counts.end(), uint64_t{1}, std::multiplies<>()));
+  (void)visitInstrs(program, [&](const ashlar_rt_instr &, const std::vector<uint64_t> &counts) { // was checked
+    times.push_back(std::accumulate(counts.begin(), counts.end(), uint64_t{1}, std::multiplies<>()));
     return Status();
   });
   return times;

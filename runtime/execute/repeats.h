@@ -15,18 +15,18 @@ namespace ashlar::rt {
 
 // Goes through the instructions of a program as they run: those of a repeat as often as it runs them. For example, for
 //   0 kernel; 1 repeat 2 {2 gemm; 3 repeat 2 {4 copy}}; 5 kernel
-// it is at 0, 2, 4, 4, 2, 4, 4, 5. The program outlives it, and its repeats were checked.
+// it is at 0, 1, 2, 3, 4, 4, 2, 3, 4, 4, 5: at a repeat when its iterations begin. The program outlives it, and its repeats were checked.
 class InstrCursor {
 public:
   explicit InstrCursor(const ashlar_rt_program &program) : program(program) {}
 
-  // Goes to the next instruction that is no repeat. Returns false at the end.
+  // Goes to the next instruction. Returns false at the end.
   bool next();
 
   // The number of the instruction.
   uint32_t instr() const { return at; }
 
-  // Returns the bytes by which a buffer of the instruction is moved in this iteration.
+  // Returns the bytes by which a buffer of the instruction is moved in these iterations; at a repeat, one of the instructions in it.
   int64_t shiftOf(const ashlar_rt_buffer &buffer) const;
 
 private:
@@ -46,7 +46,7 @@ private:
 Status visitInstrs(const ashlar_rt_program &program,
                    const std::function<Status(const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts)> &visit);
 
-// Returns how often each instruction runs in a run of the program; a repeat itself does not.
+// Returns how often each instruction runs in a run of the program.
 std::vector<uint64_t> timesOf(const ashlar_rt_program &program);
 
 // The bytes from the lowest place of a buffer to the end of its highest one, in repeats of these counts: [low, high), from the begin of its

@@ -23,6 +23,10 @@ exec::Epilogue epilogueOf(Operation *op) {
 }
 
 // Without a default: a new case does not compile until it has a number here.
+uint32_t numberOfWeights(bool areFixed, bool areKept) {
+  return areFixed ? ASHLAR_RT_WEIGHTS_FIXED : areKept ? ASHLAR_RT_WEIGHTS_KEPT : ASHLAR_RT_WEIGHTS_ANY;
+}
+
 uint32_t numberOf(exec::Epilogue epilogue) {
   switch (epilogue) {
   case exec::Epilogue::None:

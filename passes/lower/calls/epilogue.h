@@ -15,6 +15,9 @@ exec::Epilogue epilogueOf(mlir::Operation *op);
 // Returns the number of an activation in the ABI.
 uint32_t numberOf(exec::Epilogue epilogue);
 
+// Returns the ashlar_rt_weights of a call with fixed weights, or with kept ones.
+uint32_t numberOfWeights(bool areFixed, bool areKept);
+
 } // namespace ashlar::lower
 
 #endif // ASHLAR_PASSES_LOWER_CALLS_EPILOGUE_H

@@ -181,7 +181,7 @@ LogicalResult buildConvolutionCall(const CallSite &site) {
   int64_t groups = conv.groups();
   exec::ConvOp::create(site.builder, site.loc, kindOf(conv.kind), site.builder.getArrayAttr(buffers), shapeOf(conv.x).front(), groups,
                        shapeOf(conv.x).back() / groups, shapeOf(conv.y).back() / groups, dimsOf(conv), call->hasScale, call->hasBias,
-                       call->hasResidual, call->epilogue, site.allowTf32, /*fixed_weights=*/false);
+                       call->hasResidual, call->epilogue, site.allowTf32, /*fixed_weights=*/false, /*kept_weights=*/false);
   return success();
 }
 
@@ -192,7 +192,7 @@ ashlar_rt_conv_desc describeConvolution(exec::ConvOp call) {
                            call.getHasResidual(),
                            numberOf(call.getEpilogue()),
                            call.getAllowTf32(),
-                           call.getFixedWeights(),
+                           numberOfWeights(call.getFixedWeights(), call.getKeptWeights()),
                            static_cast<uint32_t>(call.getDims().size()),
                            static_cast<int64_t>(call.getBatch()),
                            static_cast<int64_t>(call.getGroups()),

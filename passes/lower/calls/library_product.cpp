@@ -266,7 +266,7 @@ LogicalResult buildProductCall(const CallSite &site) {
   exec::GemmOp::create(site.builder, site.loc, site.builder.getArrayAttr(buffers), batch, out[out.size() - 2], out.back(),
                        matrix[call->transposeA ? 0 : 1], call->transposeA, call->transposeB, call->bias.has_value(),
                        call->accumulator.has_value(), call->epilogue, call->sumOf, call->auxiliary,
-                       site.allowTf32 && lhs.getElementType().isF32(), /*fixed_weights=*/false);
+                       site.allowTf32 && lhs.getElementType().isF32(), /*fixed_weights=*/false, /*kept_weights=*/false);
   return success();
 }
 
@@ -284,7 +284,7 @@ ashlar_rt_gemm_desc describeProduct(exec::GemmOp call) {
           numberOf(call.getEpilogue()),
           numberOf(call.getOperandSum()),
           call.getAllowTf32(),
-          call.getFixedWeights(),
+          numberOfWeights(call.getFixedWeights(), call.getKeptWeights()),
           bytesOf(call),
           narrowAt(0),
           narrowAt(call.getOutIndex()) != 0,

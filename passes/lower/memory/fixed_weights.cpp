@@ -47,19 +47,43 @@ bool FixedBytes::contains(exec::BufferAttr buffer) const {
   return buffer.getSpace() == exec::Space::Constant || (isVariable && !found->second.isWritten);
 }
 
+bool staysInRepeat(exec::RepeatOp repeat, exec::BufferAttr buffer) {
+  const SmallVector<int64_t> around = exec::repeatsAround(repeat);
+  const bool moves = buffer.getStrides().size() > around.size() && buffer.getStrides().back() != 0;
+  bool isWritten = false;
+  // Where it is in any iteration of the repeats around: what one of these writes elsewhere is rarely there.
+  const exec::BufferAttr swept = buffer.getSwept(around);
+  const uint64_t begin = swept.getOffset(), end = begin + byteSize(swept.getType());
+  repeat.getBody().walk([&](exec::InstrOpInterface instr) {
+    const SmallVector<int64_t> counts = exec::repeatsAround(instr);
+    for (const exec::BufferUse &use : instr.getUses()) {
+      exec::BufferAttr other = use.buffer.getSwept(counts);
+      isWritten |= use.isWritten && other.getSpace() == buffer.getSpace() && other.getOffset() < end &&
+                   begin < other.getOffset() + byteSize(other.getType());
+    }
+  });
+  return buffer.getSpace() == exec::Space::Arena && !moves && !isWritten;
+}
+
 void markFixedWeights(exec::VariantOp variant) {
   FixedBytes fixed(variant);
   variant.getBody().walk([&](exec::FixedWeightsOpInterface call) {
     bool isInit = nn::hasRole(call->getParentOfType<exec::ProgramOp>(), nn::ProgramRole::Init);
     exec::BufferAttr weights = call.getWeights();
+    auto repeat = dyn_cast<exec::RepeatOp>(call->getParentOp());
     if (!isInit && weights && fixed.contains(weights)) {
       call.setFixedWeights(true);
+    } else if (!isInit && weights && repeat && repeat.getCount() > 1 && staysInRepeat(repeat, weights)) {
+      call.setKeptWeights(true);
     }
   });
 }
 
 void unmarkFixedWeights(exec::VariantOp variant) {
-  variant.getBody().walk([](exec::FixedWeightsOpInterface call) { call.setFixedWeights(false); });
+  variant.getBody().walk([](exec::FixedWeightsOpInterface call) {
+    call.setFixedWeights(false);
+    call.setKeptWeights(false);
+  });
 }
 
 } // namespace ashlar::lower

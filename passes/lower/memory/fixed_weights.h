@@ -28,7 +28,10 @@ private:
   std::map<uint64_t, Variable> variables; // by offset; disjoint
 };
 
-// Marks the calls with fixed weights in all programs except @init.
+// Returns whether no instruction of a repeat writes bytes of a buffer of the arena, which does not move in it.
+bool staysInRepeat(exec::RepeatOp repeat, exec::BufferAttr buffer);
+
+// Marks the calls with fixed weights, and those in repeats with kept ones, in all programs except @init.
 void markFixedWeights(exec::VariantOp variant);
 
 // Removes all marks.

@@ -20,6 +20,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <tuple>
 
 using namespace mlir;
 
@@ -146,12 +147,16 @@ private:
     return most;
   }
 
-  // The calls' copies of fixed weights, for each device: once for all calls of a program that read them in one order.
+  // Orders of weights, by the repeat that keeps them, if one does, and their place.
+  template <typename Desc> using Ordered = std::multimap<std::tuple<Operation *, exec::Space, uint64_t>, Desc>;
+
+  // The calls' copies of fixed and kept weights, for each device: once for all calls of a program, or of a repeat, that read them in one
+  // order.
   uint64_t orderedBytes() {
     uint64_t bytes = 0;
     for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
-      std::multimap<std::pair<exec::Space, uint64_t>, ashlar_rt_conv_desc> convolutions;
-      std::multimap<std::pair<exec::Space, uint64_t>, ashlar_rt_gemm_desc> products;
+      Ordered<ashlar_rt_conv_desc> convolutions;
+      Ordered<ashlar_rt_gemm_desc> products;
       program.walk([&](exec::ConvOp call) { bytes += addOrdered(call, describeConvolution(call), convolutions); });
       program.walk([&](exec::GemmOp call) { bytes += addOrdered(call, describeProduct(call), products); });
     }
@@ -159,13 +164,12 @@ private:
   }
 
   // Returns the bytes that the call adds to the orders that are `known`, by the place of the weights.
-  template <typename Desc>
-  static uint64_t addOrdered(exec::FixedWeightsOpInterface call, const Desc &desc,
-                             std::multimap<std::pair<exec::Space, uint64_t>, Desc> &known) {
-    if (!call.getFixedWeights()) {
+  template <typename Desc> static uint64_t addOrdered(exec::FixedWeightsOpInterface call, const Desc &desc, Ordered<Desc> &known) {
+    if (!call.getFixedWeights() && !call.getKeptWeights()) {
       return 0;
     }
-    std::pair place(call.getWeights().getSpace(), static_cast<uint64_t>(call.getWeights().getOffset()));
+    Operation *keeper = call.getKeptWeights() ? call->getParentOp() : nullptr; // each repeat keeps its own
+    std::tuple place(keeper, call.getWeights().getSpace(), static_cast<uint64_t>(call.getWeights().getOffset()));
     auto [begin, end] = known.equal_range(place);
     if (std::any_of(begin, end, [&](const auto &other) { return rt::ordersAlike(other.second, desc); })) {
       return 0;

@@ -222,6 +222,11 @@ private:
                << byteSize(weights.getType()) << " bytes at offset " << weights.getOffset() << " of the "
                << stringifySpace(weights.getSpace()) << ", which are no variable that @init alone writes, in @" << program.getSymName();
       }
+      auto repeat = dyn_cast<exec::RepeatOp>(call->getParentOp());
+      if (call.getKeptWeights() && (isInit || !repeat || !staysInRepeat(repeat, weights))) { // C15
+        return call->emitOpError("has kept weights of ") << byteSize(weights.getType()) << " bytes at offset " << weights.getOffset()
+                                                         << ", which are not the same in all iterations of a repeat around it";
+      }
       return WalkResult::advance();
     });
     return failure(result.wasInterrupted());

@@ -160,15 +160,19 @@ Status CpuExecutor::run(Program &base, uint64_t microBatch) {
     } else {
       std::vector<Step> &steps = program.steps(slot);
       for (InstrCursor cursor(program.source); cursor.next();) {
-        steps[cursor.instr()].move(cursor);
-        ASHLAR_RETURN_IF_ERROR(run(steps[cursor.instr()], program));
+        ASHLAR_RETURN_IF_ERROR(run(steps[cursor.instr()], program, cursor));
       }
     }
     return program.offer(slot);
   });
 }
 
-Status CpuExecutor::run(const Step &step, CpuProgram &program) {
+Status CpuExecutor::run(Step &step, CpuProgram &program, const InstrCursor &cursor) {
+  if (step.kind == ASHLAR_RT_REPEAT) {
+    program.orderKept(cursor, *pool);
+    return Status();
+  }
+  step.move(cursor);
   return settle(runStep(step, *pool, progress, program.started));
 }
 
@@ -191,8 +195,7 @@ Status CpuExecutor::runWatched(CpuProgram &program, uint64_t slot) {
   std::vector<Step> &steps = program.steps(slot);
   while (cursor.next()) {
     const uint32_t i = cursor.instr();
-    steps[i].move(cursor);
-    ASHLAR_RETURN_IF_ERROR(program.watch(i).time([&] { return run(steps[i], program); }));
+    ASHLAR_RETURN_IF_ERROR(program.watch(i).time([&] { return run(steps[i], program, cursor); }));
     for (device = steps[i].begin; options.checkNumerics && device < steps[i].end; ++device) {
       ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, communicator->firstDevice() + device, load));
     }

@@ -8,6 +8,7 @@
 #include "runtime/comm/progress_thread.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/execute/executor.h"
+#include "runtime/execute/repeats.h"
 #include "runtime/kernels/cpu/gemm.h"
 
 namespace ashlar::rt {
@@ -36,7 +37,7 @@ public:
 
 private:
   Status beginProgress();
-  Status run(const Step &step, CpuProgram &program);
+  Status run(Step &step, CpuProgram &program, const InstrCursor &cursor);
   Status runWatched(CpuProgram &program, uint64_t slot);
   // Waits for asynchronous collectives when the status is a failure. Returns the status.
   Status settle(Status status);

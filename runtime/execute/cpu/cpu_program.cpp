@@ -67,10 +67,15 @@ void runConvParts(void *context, int64_t begin, int64_t end) {
   }
 }
 
+struct OrderCall {
+  const OrderedWeights &weights;
+  int64_t shift;
+};
+
 void orderPieces(void *context, int64_t begin, int64_t end) {
-  auto &call = *static_cast<FixedWeights *>(context);
+  auto &[weights, shift] = *static_cast<OrderCall *>(context);
   for (int64_t piece = begin; piece < end; ++piece) {
-    call.order(static_cast<int>(piece));
+    weights.order(static_cast<int>(piece), shift);
   }
 }
 
@@ -114,8 +119,8 @@ char *CpuSurroundings::address(const ashlar_rt_buffer &buffer, int device, uint6
 
 void Step::move(const InstrCursor &cursor) {
   for (uint32_t i = 0; moving != nullptr && i < numBuffers; ++i) {
-    if (moving->buffers[i].num_strides == 0) {
-      continue; // it may be an ordered one
+    if (moving->buffers[i].num_strides == 0 || (readsOrdered && i == 1)) {
+      continue;
     }
     const int64_t shift = cursor.shiftOf(moving->buffers[i]);
     for (int device = begin; device < end; ++device) {
@@ -140,6 +145,12 @@ Status CpuProgram::resolve(const CpuSurroundings &surroundings) {
   for (uint32_t i = 0; i < source.num_instrs; ++i) {
     watches.push_back(watchFor(surroundings, SpanKind::kInstruction, i, &seconds[i]));
     besides.push_back(watchFor(surroundings, SpanKind::kBeside, i, &besideSeconds[i]));
+  }
+  repeatOf.assign(source.num_instrs, -1);
+  for (uint32_t i = 0; i < source.num_instrs; ++i) { // inner repeats come behind the ones around them
+    const ashlar_rt_instr &instr = source.instrs[i];
+    const auto *repeat = instr.kind == ASHLAR_RT_REPEAT ? static_cast<const ashlar_rt_repeat_desc *>(instr.desc) : nullptr;
+    std::fill_n(repeatOf.begin() + i + 1, repeat != nullptr ? repeat->num_instrs : 0, i);
   }
   for (uint64_t slot = 0; slot < (usesSlot(source) ? slots : 1); ++slot) {
     ASHLAR_RETURN_IF_ERROR(resolveInstance(surroundings, slot));
@@ -241,7 +252,7 @@ Status CpuProgram::prepareGemm(const CpuSurroundings &surroundings, uint32_t ind
   gemms.emplace_back();
   ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, surroundings.pool.threads(), gemms.back(), &surroundings.workspace));
   step.gemm = &gemms.back();
-  return desc.fixed_weights != 0 ? keepWeights(instr, desc, *step.gemm, step, devices) : Status();
+  return desc.fixed_weights != 0 ? keepWeights(index, desc, *step.gemm, step, devices) : Status();
 }
 
 Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
@@ -263,7 +274,7 @@ Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t ind
   convs.emplace_back();
   ASHLAR_RETURN_IF_ERROR(Conv::prepare(desc, surroundings.pool.threads(), convs.back(), &surroundings.workspace));
   step.conv = &convs.back();
-  return desc.fixed_weights != 0 ? keepWeights(instr, desc, *step.conv, step, devices) : Status();
+  return desc.fixed_weights != 0 ? keepWeights(index, desc, *step.conv, step, devices) : Status();
 }
 
 Status CpuProgram::prepareAttention(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
@@ -285,30 +296,50 @@ Status CpuProgram::prepareAttention(const CpuSurroundings &surroundings, uint32_
 }
 
 template <typename Desc, typename Call>
-Status CpuProgram::keepWeights(const ashlar_rt_instr &instr, const Desc &desc, const Call &call, Step &step, int devices) {
+Status CpuProgram::keepWeights(uint32_t index, const Desc &desc, const Call &call, Step &step, int devices) {
+  const ashlar_rt_instr &instr = source.instrs[index];
+  const int64_t keeper = desc.fixed_weights == ASHLAR_RT_WEIGHTS_KEPT ? repeatOf[index] : -1;
+  if (desc.fixed_weights == ASHLAR_RT_WEIGHTS_KEPT && keeper < 0) {
+    return internal("{}: no repeat keeps its weights", instr.name);
+  }
   for (int device = 0; device < devices; ++device) {
     void *&buffer = step.buffers[device * step.numBuffers + 1];
-    auto [begin, end] = fixedWeights.equal_range(buffer);
+    auto [begin, end] = orderedWeights.equal_range(buffer);
     auto known = std::find_if(begin, end, [&](const auto &entry) {
       const ashlar_rt_instr &other = *entry.second.instr;
-      return other.kind == instr.kind && ordersAlike(*static_cast<const Desc *>(other.desc), desc);
+      return other.kind == instr.kind && entry.second.keeper == keeper && ordersAlike(*static_cast<const Desc *>(other.desc), desc);
     });
     if (known == end) {
       orderedMemory.emplace_back();
       ASHLAR_RETURN_IF_ERROR(orderedMemory.back().reserve(orderedWeightBytes(desc)));
-      const auto *weights = static_cast<const float *>(buffer);
+      const auto *weights = static_cast<const char *>(buffer);
       float *ordered = orderedMemory.back().data();
-      known = fixedWeights.insert(
-          {buffer, {&instr, ordered, call.orderedPieces(), [&call, weights, ordered](int piece) { call.order(piece, weights, ordered); }}});
+      auto order = [&call, weights, ordered](int piece, int64_t shift) {
+        call.order(piece, reinterpret_cast<const float *>(weights + shift), ordered);
+      };
+      known = orderedWeights.insert({buffer, {&instr, keeper, ordered, call.orderedPieces(), order}});
     }
     buffer = known->second.ordered;
   }
+  step.readsOrdered = true;
   return Status();
 }
 
 void CpuProgram::orderWeights(ThreadPool &pool) {
-  for (auto &[weights, fixed] : fixedWeights) {
-    pool.parallelFor(fixed.pieces, /*grain=*/1, orderPieces, &fixed);
+  for (const auto &[place, weights] : orderedWeights) {
+    if (weights.keeper < 0) {
+      OrderCall call{weights, /*shift=*/0};
+      pool.parallelFor(weights.pieces, /*grain=*/1, orderPieces, &call);
+    }
+  }
+}
+
+void CpuProgram::orderKept(const InstrCursor &cursor, ThreadPool &pool) {
+  for (const auto &[place, weights] : orderedWeights) {
+    if (weights.keeper == cursor.instr()) {
+      OrderCall call{weights, cursor.shiftOf(weights.instr->buffers[1])};
+      pool.parallelFor(weights.pieces, /*grain=*/1, orderPieces, &call);
+    }
   }
 }
 

@@ -26,6 +26,7 @@ struct Step {
   void **buffers = nullptr;
   const ashlar_rt_instr *moving = nullptr; // an instruction with buffers that move
   void *const *places = nullptr;           // of that one: the addresses of its buffers in first iterations
+  bool readsOrdered = false;               // its weights, buffer 1, are ordered ones, which do not move
   int begin = 0;                           // devices [begin, end) of this process run it
   int end = 0;
   ashlar_rt_kernel_fn function = nullptr;
@@ -60,12 +61,14 @@ struct CpuSurroundings {
   char *address(const ashlar_rt_buffer &buffer, int device, uint64_t slot) const;
 };
 
-// Weights of one device that are ordered once, in pieces, for all calls that read them in one order.
-struct FixedWeights {
+// Weights of one device that are ordered once, in pieces, for all calls that read them in one order: fixed ones, or those that a repeat
+// keeps, each time that it begins.
+struct OrderedWeights {
   const ashlar_rt_instr *instr; // the first one of them
+  int64_t keeper;               // the number of the repeat; -1: they are fixed
   void *ordered;
   int pieces;
-  std::function<void(int piece)> order;
+  std::function<void(int piece, int64_t shift)> order; // where they are moved by `shift` bytes
 };
 
 class CpuProgram final : public Program {
@@ -83,6 +86,9 @@ public:
 
   // Orders the fixed weights of all calls.
   void orderWeights(ThreadPool &pool);
+
+  // Orders the weights that the repeat at which the cursor is keeps.
+  void orderKept(const InstrCursor &cursor, ThreadPool &pool);
 
   // Bytes of them.
   uint64_t orderedBytes() const;
@@ -112,8 +118,7 @@ private:
   Status prepareGemm(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareConv(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareAttention(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
-  template <typename Desc, typename Call>
-  Status keepWeights(const ashlar_rt_instr &instr, const Desc &desc, const Call &call, Step &step, int devices);
+  template <typename Desc, typename Call> Status keepWeights(uint32_t index, const Desc &desc, const Call &call, Step &step, int devices);
   Status prepareCollective(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
 
   Stopwatch watchFor(const CpuSurroundings &surroundings, SpanKind kind, uint32_t index, double *sum) const;
@@ -130,8 +135,9 @@ private:
   std::deque<Gemm> gemms;
   std::deque<Conv> convs;
   std::deque<Attention> attentions;
-  std::multimap<const void *, FixedWeights> fixedWeights; // by where the weights are
-  std::vector<GemmWorkspace> orderedMemory;               // of each call, for all devices
+  std::multimap<const void *, OrderedWeights> orderedWeights; // by where the weights are, in the first iterations
+  std::vector<int64_t> repeatOf;                              // by instruction: the number of the innermost repeat around it; -1: none
+  std::vector<GemmWorkspace> orderedMemory;                   // of each call, for all devices
   std::vector<std::unique_ptr<Collective>> collectives;
   std::vector<Stopwatch> watches, besides; // by instruction; the second of collectives that are started
   std::vector<Waiting<SendingEnd>> sends;

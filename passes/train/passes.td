@@ -159,9 +159,10 @@ def AutodiffPass : Pass<"ashlar-autodiff", "::mlir::ModuleOp"> {
 def UnrollRepeatsPass : Pass<"ashlar-unroll-repeats", "::mlir::func::FuncOp"> {
   let summary = "Replaces each repeat by its iterations.";
   let description = [{
-    Runs last in the room: layouts and the passes behind them work on ops of the whole program and do not know bodies. A sliced tensor is halved until one row is left; rows of
-    constants are constants, and rows of a tensor that another repeat stacked are the rows that it was stacked of. Named tensors of a body
-    get the number of the iteration: NAME/0, NAME/1, ..., unless the model has that name for another tensor. Inner repeats are replaced before the ones around them.
+    For models with layouts of their own, in mode HYBRID: ashlar-lift-hybrid does not know bodies. A sliced tensor is halved until one row is
+    left; rows of constants are constants, and rows of a tensor that another repeat stacked are the rows that it was stacked of. Named
+    tensors of a body get the number of the iteration: NAME/0, NAME/1, ..., unless the model has that name for another tensor. Inner repeats
+    are replaced before the ones around them. All iterations have at most 2^20 ops.
 
         %last, %rows = nn.repeat 2 carried(%h = %first) sliced(%x = %xs) : (tensor<4xf32>, tensor<2x4xf32>) -> (tensor<4xf32>, tensor<2x4xf32>) {
           %next = nn.mul %h, %x : tensor<4xf32>

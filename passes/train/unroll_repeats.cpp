@@ -25,6 +25,8 @@ namespace {
 
 using Values = SmallVector<Value>;
 
+constexpr int64_t kMostOps = 1 << 20; // of all iterations
+
 // Returns `value` under another shape; the value of that shape itself where it was reshaped before.
 Value reshape(ImplicitLocOpBuilder &b, Value value, RankedTensorType type) {
   auto before = value.getDefiningOp<nn::ReshapeOp>();
@@ -199,7 +201,16 @@ struct UnrollRepeatsPass : public impl::UnrollRepeatsPassBase<UnrollRepeatsPass>
     SmallVector<nn::RepeatOp> repeats; // inner ones first
     getOperation().walk([&](nn::RepeatOp op) { repeats.push_back(op); });
     llvm::StringSet<> names = repeats.empty() ? llvm::StringSet<>() : namesOf(getOperation());
-    llvm::for_each(repeats, [&](nn::RepeatOp op) { unroll(op, names); });
+    int64_t written = 0; // ops
+    for (nn::RepeatOp op : repeats) {
+      const int64_t count = op.getCount(), ops = static_cast<int64_t>(op.getBody().front().getOperations().size());
+      if (count > kMostOps / ops || (written += count * ops) > kMostOps) {
+        op.emitError("has ") << count << " iterations of " << ops << " ops, but iterations that stand one after the other have at most "
+                             << kMostOps << " ops in all; cut the sequences of the model in pieces";
+        return signalPassFailure();
+      }
+      unroll(op, names);
+    }
   }
 };
 

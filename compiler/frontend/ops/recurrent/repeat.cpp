@@ -12,32 +12,6 @@ using namespace mlir;
 
 namespace ashlar::frontend {
 
-namespace {
-
-constexpr int64_t kMostSteps = ImportBudget::kElements / kStepsOfNode; // an op costs as much as a node
-
-// Pays for so many steps of `ops` ops each; fails where a program cannot have them one after the other, as it has them behind
-// -ashlar-unroll-repeats.
-void payForSteps(const Node &node, int64_t count, int64_t ops) {
-  if (count > kMostSteps || ops > kMostSteps || !node.getInfo().budget.spend(count * ops * kStepsOfNode)) {
-    node.failBudget("has " + Twine(count) + " steps of at least " + Twine(ops) + " ops, but all steps of a model have at most " +
-                    Twine(kMostSteps) + ", since they stand one after the other; cut its sequences in pieces");
-  }
-}
-
-// Returns how many ops a body has once it is written out; at most one more than all steps may have.
-int64_t countOps(Block &block) {
-  int64_t count = 0;
-  for (Operation &op : block) {
-    auto inner = dyn_cast<nn::RepeatOp>(op);
-    const int64_t ops = inner ? countOps(inner.getBody().front()) : 1, times = inner ? static_cast<int64_t>(inner.getCount()) : 1;
-    count = std::min(count + ops * times, kMostSteps + 1); // both below 2^21
-  }
-  return count;
-}
-
-} // namespace
-
 StepResults importStep(Node &node, const onnx::GraphProto &body, const std::string &prefix, Names names, int firstOutput,
                        ArrayRef<Value> carried) {
   std::vector<onnx::NodeProto> nodes = openGraph(body, prefix, node.getPath(), names);
@@ -63,8 +37,6 @@ StepResults importStep(Node &node, const onnx::GraphProto &body, const std::stri
 
 StepResults repeat(const Node &node, int64_t count, bool reversed, ArrayRef<Value> carried, ArrayRef<Value> sliced,
                    function_ref<StepResults(const StepValues &)> body) {
-  constexpr int64_t kOpsOfRow = 3; // two halves and a reshape
-  payForSteps(node, count, 1 + kOpsOfRow * static_cast<int64_t>(sliced.size()));
   GraphValues::Body inside{std::make_unique<Block>(), count, reversed, SmallVector<Value>(sliced)};
   SmallVector<Value> arguments;
   for (Value value : carried) {
@@ -82,7 +54,6 @@ StepResults repeat(const Node &node, int64_t count, bool reversed, ArrayRef<Valu
     assert(llvm::equal(TypeRange(ValueRange(next.carried)), TypeRange(ValueRange(carried))) && "carried values keep their types");
     yielded = llvm::to_vector(llvm::concat<Value>(next.carried, next.stacked));
     node.followCounts();
-    payForSteps(node, count, countOps(*inside.block));
     for (Value row : next.stacked) {
       RankedTensorType stacked = nn::stackType(typeOf(row), count);
       node.checkSize(stacked.getShape(), stacked.getElementType());

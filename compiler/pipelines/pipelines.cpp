@@ -201,9 +201,6 @@ LogicalResult checkStageRules(ModuleOp module, ArrayRef<StringRef> paths) {
 
 void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target target, bool joinsAttention) {
   runPassAdders(PassPoint::Model, passes);
-  if (!exec::traitsOf(target).runsRepeats) {
-    passes.addNestedPass<func::FuncOp>(train::createUnrollRepeatsPass());
-  }
   addPrecisionPass(passes, job); // before the loss, which then has f32 results
   if (joinsAttention) {
     addAttentionPass(passes, job, target); // when the types of its operands are known, before the gradients

@@ -46,7 +46,6 @@ const TargetTraits kCpu = {
     /*handOverPs=*/20'000'000,
     /*hasDeviceMemory=*/false,
     /*fixedWorkspace=*/false,
-    /*runsRepeats=*/true,
     /*playsDevices=*/true,
     /*hasPresets=*/false,
 };
@@ -82,7 +81,6 @@ const TargetTraits kCuda = {
     /*handOverPs=*/0,
     /*hasDeviceMemory=*/true,
     /*fixedWorkspace=*/true,
-    /*runsRepeats=*/false,
     /*playsDevices=*/false,
     /*hasPresets=*/true,
 };

@@ -67,7 +67,6 @@ struct TargetTraits {
   bool fixedWorkspace;  // a device has one workspace of a fixed size for library calls; else each thread has what its calls ask for
 
   // Of executables and machines.
-  bool runsRepeats;  // a repeat is a loop of the executable; else its iterations stand one after the other in the model
   bool playsDevices; // a rank can play several devices in turn
   bool hasPresets;   // the rates of its devices are on data sheets (machine.preset of a job); else --calibrate measures them
 };

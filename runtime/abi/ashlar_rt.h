@@ -108,7 +108,7 @@ typedef enum {
   ASHLAR_RT_WAIT = 5, // no buffers: until a collective that was started is done
   ASHLAR_RT_CONV = 6,
   ASHLAR_RT_ATTENTION = 7,
-  ASHLAR_RT_REPEAT = 8 // no buffers: the instructions behind it run several times; on the cpu only
+  ASHLAR_RT_REPEAT = 8 // no buffers: the instructions behind it run several times
 } ashlar_rt_instr_kind;
 
 // A generated kernel of the cpu target. `buffers` are the operands in order, already resolved to addresses. The kernel does the units

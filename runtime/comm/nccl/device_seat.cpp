@@ -73,32 +73,6 @@ StridedCopy placeCopy(const PlannedCopy &planned, const CUdeviceptr *regions) {
 
 } // namespace
 
-std::vector<ConstantPiece> constantsOf(const ashlar_rt_variant &variant) {
-  std::vector<ConstantPiece> read;
-  for (uint32_t p = 0; p < variant.num_programs; ++p) {
-    const ashlar_rt_program &program = variant.programs[p];
-    for (uint32_t i = 0; i < program.num_instrs; ++i) {
-      for (uint32_t b = 0; b < program.instrs[i].num_buffers; ++b) {
-        const ashlar_rt_buffer &buffer = program.instrs[i].buffers[b];
-        if (buffer.space == ASHLAR_RT_CONSTANT && buffer.bytes > 0) {
-          read.push_back({buffer.offset / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT, buffer.offset + buffer.bytes, 0});
-        }
-      }
-    }
-  }
-  std::sort(read.begin(), read.end(), [](const ConstantPiece &a, const ConstantPiece &b) { return a.begin < b.begin; });
-  std::vector<ConstantPiece> pieces;
-  for (const ConstantPiece &one : read) {
-    const uint64_t end = pieces.empty() ? 0 : roundUp(pieces.back().end, ASHLAR_RT_ALIGNMENT);
-    if (!pieces.empty() && one.begin <= end) {
-      pieces.back().end = std::max(pieces.back().end, one.end);
-    } else {
-      pieces.push_back({one.begin, one.end, pieces.empty() ? 0 : pieces.back().offset + end - pieces.back().begin});
-    }
-  }
-  return pieces;
-}
-
 CUdeviceptr DeviceMemory::address(const ashlar_rt_buffer &buffer) const {
   if (buffer.space != ASHLAR_RT_CONSTANT) {
     return arena + buffer.offset;

@@ -27,10 +27,6 @@ struct ConstantPiece {
   uint64_t offset;     // of its copy, among the constants of the device
 };
 
-// Returns the constants that the programs of a variant read, in the order in which they lie in the image: constants of other stages take no
-// memory here. A piece begins at a multiple of ASHLAR_RT_ALIGNMENT on both sides; constants with less between them are one piece.
-std::vector<ConstantPiece> constantsOf(const ashlar_rt_variant &variant);
-
 // Where the regions of a collective lie on the device.
 struct DeviceMemory {
   CUdeviceptr arena = 0;

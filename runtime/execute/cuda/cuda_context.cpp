@@ -5,6 +5,7 @@
 #include "runtime/execute/cuda/cuda_context.h"
 
 #include "runtime/base/host.h"
+#include "runtime/execute/repeats.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -52,6 +53,34 @@ size_t receivedBytes(const ashlar_rt_variant &variant) {
 }
 
 } // namespace
+
+std::vector<ConstantPiece> constantsOf(const ashlar_rt_variant &variant) {
+  std::vector<ConstantPiece> read;
+  auto add = [&](const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts) {
+    for (uint32_t b = 0; b < instr.num_buffers; ++b) {
+      const ashlar_rt_buffer &buffer = instr.buffers[b];
+      const SweptBytes swept = sweep(buffer, counts);
+      if (buffer.space == ASHLAR_RT_CONSTANT && buffer.bytes > 0) {
+        read.push_back({static_cast<uint64_t>(swept.low) / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT, static_cast<uint64_t>(swept.high), 0});
+      }
+    }
+    return Status();
+  };
+  for (uint32_t p = 0; p < variant.num_programs; ++p) {
+    (void)visitInstrs(variant.programs[p], add); // was checked
+  }
+  std::sort(read.begin(), read.end(), [](const ConstantPiece &a, const ConstantPiece &b) { return a.begin < b.begin; });
+  std::vector<ConstantPiece> pieces;
+  for (const ConstantPiece &one : read) {
+    const uint64_t end = pieces.empty() ? 0 : roundUp(pieces.back().end, ASHLAR_RT_ALIGNMENT);
+    if (!pieces.empty() && one.begin <= end) {
+      pieces.back().end = std::max(pieces.back().end, one.end);
+    } else {
+      pieces.push_back({one.begin, one.end, pieces.empty() ? 0 : pieces.back().offset + end - pieces.back().begin});
+    }
+  }
+  return pieces;
+}
 
 // The device of a rank follows its place on its host. Where a launcher shows each rank a device of its own, that is the one.
 Status CudaContext::open(Communicator &communicator, const ashlar_rt_variant &variant) {

@@ -18,6 +18,10 @@
 
 namespace ashlar::rt {
 
+// Returns the constants that the programs of a variant read, in the order in which they lie in the image: constants of other stages take no
+// memory here. A piece begins at a multiple of ASHLAR_RT_ALIGNMENT on both sides; constants with less between them are one piece.
+std::vector<ConstantPiece> constantsOf(const ashlar_rt_variant &variant);
+
 // Used in this order: open(), checkSharing(), allocate(), loadLibraries(), connect(), clear() once programs are laid out. Programs and
 // feeds run with it and die before it.
 struct CudaContext {

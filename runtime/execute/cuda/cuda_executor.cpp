@@ -10,6 +10,7 @@
 #include "runtime/execute/cuda/cuda_program.h"
 #include "runtime/execute/cuda/cuda_trace.h"
 #include "runtime/execute/numerics.h"
+#include "runtime/execute/repeats.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -105,11 +106,7 @@ Status CudaExecutor::open(const ashlar_rt_image &source, const ashlar_rt_variant
     return internal("{} devices a process on cuda", devices);
   }
   for (uint32_t i = 0; i < variant->num_programs; ++i) {
-    const ashlar_rt_program &program = variant->programs[i];
-    ASHLAR_RETURN_IF_ERROR(checkInstrs(program));
-    if (std::any_of(program.instrs, program.instrs + program.num_instrs, [](auto &instr) { return instr.kind == ASHLAR_RT_REPEAT; })) {
-      return internal("program {} has repeats, which this target does not run", program.name);
-    }
+    ASHLAR_RETURN_IF_ERROR(checkInstrs(variant->programs[i]));
   }
   ASHLAR_RETURN_IF_ERROR(context.open(seat, *variant));
   noteTime("driver");
@@ -232,9 +229,11 @@ Status CudaExecutor::runWatched(CudaProgram &program, uint64_t microBatch) {
     return program.collectTimes();
   }
   const DriverLibrary &cuda = context.device.driver();
+  InstrCursor cursor(program.source);
   auto load = [&](const ashlar_rt_buffer &buffer, Status &status) -> const void * {
     scratch.resize(std::max(scratch.size(), static_cast<size_t>(buffer.bytes)));
-    CUresult result = cuda.cuMemcpyDtoHAsync_v2(scratch.data(), address(buffer, slot), buffer.bytes, context.compute);
+    const CUdeviceptr from = address(buffer, slot) + static_cast<CUdeviceptr>(cursor.shiftOf(buffer));
+    CUresult result = cuda.cuMemcpyDtoHAsync_v2(scratch.data(), from, buffer.bytes, context.compute);
     status = cuda.check(result, "cannot copy from the GPU");
     if (status.ok()) {
       status = wait();
@@ -244,11 +243,11 @@ Status CudaExecutor::runWatched(CudaProgram &program, uint64_t microBatch) {
   int device = communicator->firstDevice();
   ASHLAR_RETURN_IF_ERROR(wait());
   ASHLAR_RETURN_IF_ERROR(checkInputs(program, *variant, device, load));
-  for (size_t i = 0; i < program.source.num_instrs; ++i) {
+  for (size_t i = 0; cursor.next(); ++i) {
     ASHLAR_RETURN_IF_ERROR(program.enqueueAlone(i, slot));
     ASHLAR_RETURN_IF_ERROR(wait());
-    if (runsOn(program.source.instrs[i], device)) {
-      ASHLAR_RETURN_IF_ERROR(checkNumerics(program, i, device, load));
+    if (runsOn(program.source.instrs[cursor.instr()], device)) {
+      ASHLAR_RETURN_IF_ERROR(checkNumerics(program, cursor.instr(), device, load));
     }
   }
   ASHLAR_RETURN_IF_ERROR(options.profile ? messages.collectTimes(program) : Status());

@@ -7,15 +7,36 @@
 #include <algorithm>
 #include <climits>
 #include <map>
+#include <vector>
 
 namespace ashlar::rt {
 namespace {
 
 constexpr int64_t kMostThreads = 1024; // of a block, on every chip
 
+// The time in which a stream works, by what it does one after the other.
+class BusyTime {
+public:
+  void add(double begin, double end) {
+    before.push_back(before.empty() ? 0 : before.back() + ends.back() - begins.back());
+    begins.push_back(begin);
+    ends.push_back(end);
+  }
+
+  // Returns how long it has worked until then.
+  double until(double time) const {
+    const auto begun = static_cast<size_t>(std::upper_bound(begins.begin(), begins.end(), time) - begins.begin());
+    return begun == 0 ? 0 : before[begun - 1] + std::min(time, ends[begun - 1]) - begins[begun - 1];
+  }
+
+private:
+  std::vector<double> begins, ends, before; // the last: how long it has worked until it begins
+};
+
 } // namespace
 
 Status CudaProgram::plan(const ashlar_rt_variant &variant) {
+  ASHLAR_RETURN_IF_ERROR(unrolled.unroll(source));
   for (uint64_t slot = 0; slot < (usesSlot(source) ? slotsOf(variant) : 1); ++slot) {
     ASHLAR_RETURN_IF_ERROR(planInstance(variant, slot));
   }
@@ -26,8 +47,9 @@ Status CudaProgram::planInstance(const ashlar_rt_variant &variant, uint64_t slot
   Instance &added = instances.emplace_back(context.device.driver());
   std::vector<ashlar_rt_instr> instrs;
   std::vector<bool> communicates;
-  for (uint32_t i = 0; i < source.num_instrs; ++i) {
-    const ashlar_rt_instr &instr = added.instrs.emplace_back(source.instrs[i], variant, slot).get();
+  ashlar_rt_program placed = unrolled.get();
+  for (uint32_t i = 0; i < placed.num_instrs; ++i) {
+    const ashlar_rt_instr &instr = added.instrs.emplace_back(placed.instrs[i], variant, slot).get();
     instrs.push_back(instr);
     added.numbers.push_back(0);
     bool isCollective = instr.kind == ASHLAR_RT_COLLECTIVE;
@@ -37,12 +59,12 @@ Status CudaProgram::planInstance(const ashlar_rt_variant &variant, uint64_t slot
     communicates.push_back(isCollective && context.seat->communicates(added.numbers.back()));
   }
   if (slot == 0) {
-    ashlar_rt_program placed = source;
     placed.instrs = instrs.data();
     placements = schedule(placed, communicates);
   }
-  for (size_t i = 0; i < placements.size(); ++i) {
-    if (placements[i].joins) {
+  for (size_t i = 1; i < placements.size(); ++i) {
+    // Those of two iterations stay apart: the compiler planned the workspace for those that follow each other in the program.
+    if (placements[i].joins && unrolled.sourceOf(i) == unrolled.sourceOf(i - 1) + 1) {
       context.seat->join(added.numbers[i]);
     }
   }
@@ -58,14 +80,16 @@ Status CudaProgram::create(bool profile) {
 }
 
 Status CudaProgram::createInstance(Instance &made) {
-  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+  const ashlar_rt_program &program = unrolled.get();
+  for (uint32_t i = 0; i < program.num_instrs; ++i) {
+    const ashlar_rt_instr &instr = program.instrs[i];
     Step step;
-    if (&made != &instances[0] && !usesSlot(source.instrs[i]) && source.instrs[i].kind != ASHLAR_RT_COLLECTIVE) {
+    if (&made != &instances[0] && !usesSlot(instr) && instr.kind != ASHLAR_RT_COLLECTIVE) {
       step = instances[0].steps[i];
     } else {
-      step.kind = source.instrs[i].kind;
+      step.kind = instr.kind;
       step.number = made.numbers[i];
-      if (runsOn(source.instrs[i], context.host->firstDevice())) {
+      if (runsOn(instr, context.host->firstDevice())) {
         ASHLAR_RETURN_IF_ERROR(createStep(made.instrs[i].get(), step));
       } else {
         step.kind = ASHLAR_RT_KERNEL; // in a grid of no blocks
@@ -78,7 +102,7 @@ Status CudaProgram::createInstance(Instance &made) {
 
 // Runs follow each other on the streams, so an event serves all instances.
 Status CudaProgram::createEvents(bool profile) {
-  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+  for (size_t i = 0; i < placements.size(); ++i) {
     const Placement &placement = placements[i];
     Step shared;
     shared.stream = placement.communicates ? context.communication : context.compute;
@@ -220,8 +244,8 @@ void CudaProgram::forgetCapture() {
   }
 }
 
-Status CudaProgram::enqueueAlone(size_t instr, uint64_t slot) {
-  const Step &step = instance(slot).steps[instr];
+Status CudaProgram::enqueueAlone(size_t number, uint64_t slot) {
+  const Step &step = instance(slot).steps[number];
   bool aside = step.stream != context.compute;
   if (aside) {
     ASHLAR_RETURN_IF_ERROR(record(start, context.compute));
@@ -248,29 +272,29 @@ Status CudaProgram::secondsBetween(CUevent from, CUevent to, double &result) con
 Status CudaProgram::collectTimes() {
   const std::vector<Step> &steps = instances[0].steps;          // events are those of all
   std::vector<double> begins(steps.size()), ends(steps.size()); // after the first instruction began
+  BusyTime computes;
   for (size_t i = 0; i < steps.size(); ++i) {
     ASHLAR_RETURN_IF_ERROR(secondsBetween(steps[0].begin, steps[i].begin, begins[i]));
     ASHLAR_RETURN_IF_ERROR(secondsBetween(steps[0].begin, steps[i].end, ends[i]));
+    if (steps[i].stream == context.compute) {
+      computes.add(begins[i], ends[i]);
+    }
   }
-  std::map<uint32_t, double> exposed; // by token: what no instruction of the compute stream covered
+  std::map<uint32_t, double> exposed; // by token, of its last collective: what no instruction of the compute stream covered
   for (size_t i = 0; i < steps.size(); ++i) {
-    const ashlar_rt_instr &instr = source.instrs[i];
+    const uint32_t number = unrolled.sourceOf(i);
+    const ashlar_rt_instr &instr = source.instrs[number];
     if (instr.kind == ASHLAR_RT_WAIT) {
-      seconds[i] += exposed[static_cast<const ashlar_rt_wait_desc *>(instr.desc)->token];
+      seconds[number] += exposed[static_cast<const ashlar_rt_wait_desc *>(instr.desc)->token];
       continue;
     }
     const auto *desc = instr.kind == ASHLAR_RT_COLLECTIVE ? static_cast<const ashlar_rt_collective_desc *>(instr.desc) : nullptr;
     if (desc == nullptr || desc->token == 0) {
-      seconds[i] += ends[i] - begins[i];
+      seconds[number] += ends[i] - begins[i];
       continue;
     }
-    double hidden = 0;
-    for (size_t k = 0; k < steps.size(); ++k) {
-      bool computes = steps[k].stream == context.compute;
-      hidden += computes ? std::max(0.0, std::min(ends[i], ends[k]) - std::max(begins[i], begins[k])) : 0;
-    }
-    besideSeconds[i] += ends[i] - begins[i];
-    exposed[desc->token] = ends[i] - begins[i] - hidden;
+    besideSeconds[number] += ends[i] - begins[i];
+    exposed[desc->token] = ends[i] - begins[i] - (computes.until(ends[i]) - computes.until(begins[i]));
   }
   return Status();
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program laid out on a GPU: kernels, matrix products and copies on the compute stream, collectives on a stream of their own. A program
-// on a slot is laid out once for each, since captured work has addresses.
+// on a slot is laid out once for each, and the instructions of a repeat once for each iteration, since captured work has addresses.
 
 #ifndef ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_PROGRAM_H
 #define ASHLAR_RUNTIME_EXECUTE_CUDA_CUDA_PROGRAM_H
@@ -11,6 +11,7 @@
 #include "runtime/execute/executor.h"
 #include "runtime/execute/schedule.h"
 #include "runtime/execute/slots.h"
+#include "runtime/execute/unrolled_program.h"
 
 #include <deque>
 
@@ -20,7 +21,7 @@ class CudaProgram final : public Program {
 public:
   CudaProgram(const ashlar_rt_program &program, CudaContext &context) : Program(program), context(context) {}
 
-  // Plans the collectives, at the seat, and the order of the instructions, whose buffers were checked.
+  // Plans the collectives, at the seat, and the order of the instructions, whose repeats and buffers were checked.
   Status plan(const ashlar_rt_variant &variant);
 
   // Lays out the instructions once memory and connections are there. `profile`: with events around each of them.
@@ -37,13 +38,14 @@ public:
   bool captured(uint64_t slot) { return instance(slot).graph.captured(); }
   void forgetCapture();
 
-  // Puts one instruction on its stream, and makes the compute stream wait for it.
-  Status enqueueAlone(size_t instr, uint64_t slot);
+  // Puts one step on its stream, and makes the compute stream wait for it: the n-th instruction that runs.
+  Status enqueueAlone(size_t number, uint64_t slot);
 
   // Adds the times of the last run, which is over, to `seconds` and `besideSeconds`. Assumes profile.
   Status collectTimes();
 
 private:
+  // An instruction, in one iteration of the repeats around it.
   struct Step {
     uint32_t kind = 0;
     CUfunction kernel = nullptr;
@@ -63,8 +65,8 @@ private:
   struct Instance {
     explicit Instance(const DriverLibrary &cuda) : graph(cuda) {}
 
-    std::deque<InstrInSlot> instrs;
-    std::vector<size_t> numbers; // by instruction: of a collective, its number at the seat
+    std::deque<InstrInSlot> instrs; // of the unrolled program, as the next two
+    std::vector<size_t> numbers;    // of a collective, its number at the seat
     std::vector<Step> steps;
     CudaGraph graph;
   };
@@ -81,8 +83,9 @@ private:
   Status secondsBetween(CUevent from, CUevent to, double &result) const;
 
   CudaContext &context;
+  UnrolledProgram unrolled;
   std::deque<Instance> instances;                 // by slot, or one; they share their events
-  std::vector<Placement> placements;              // alike in all
+  std::vector<Placement> placements;              // by step, alike in all
   std::deque<std::vector<CUdeviceptr>> addresses; // of steps
   std::deque<std::vector<void *>> parameters;     // of kernels: where each address is
   CUevent start = nullptr;                        // the streams part here

@@ -2,8 +2,8 @@
 //
 // What of an image a GPU has, where: constants; and what connects it with other stages.
 
-#include "runtime/comm/nccl/device_seat.h"
 #include "runtime/comm/nccl/stage_links.h"
+#include "runtime/execute/cuda/cuda_context.h"
 #include "test/unit/runtime/toy_pipeline.h"
 
 #include <catch2/catch.hpp>

@@ -10,9 +10,19 @@ using namespace mlir;
 
 namespace ashlar::dist {
 
+namespace {
+
+// Whether all devices take part in an op: in a collective, and in waiting for one.
+bool isOfAll(Operation &op) {
+  const bool awaits = op.hasTrait<AliasesOperands>() && isa_and_present<CollectiveOpInterface>(op.getOperand(0).getDefiningOp());
+  return awaits || isa<CollectiveOpInterface, SliceOp>(op);
+}
+
+} // namespace
+
 Owners::Owners(Block &body) {
   for (Operation &op : llvm::reverse(body)) {
-    if (op.use_empty() || !isMemoryEffectFree(&op) || isa<CollectiveOpInterface, SliceOp>(op)) {
+    if (op.use_empty() || !isMemoryEffectFree(&op) || isOfAll(op)) {
       continue;
     }
     std::optional<int64_t> owner = takerOf(*op.user_begin());

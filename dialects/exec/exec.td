@@ -209,7 +209,7 @@ def Exec_ProductWithSlopeOp : Exec_Op<"product_with_slope", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Exec_AwaitOp : Exec_Op<"await", [AliasesOperands, AllTypesMatch<["started", "results"]>]> {
+def Exec_AwaitOp : Exec_Op<"await", [NoMemoryEffect, AliasesOperands, AllTypesMatch<["started", "results"]>]> {
   let summary = "The results of a collective, once it is done";
   let description = [{
     A collective whose results only this op takes overlaps the ops between the two. The operands are all of its results.

@@ -193,13 +193,15 @@ std::map<std::string, Beside> besideOthers(const Program &program, Beside &sum) 
       waited[static_cast<const ashlar_rt_wait_desc *>(instr.desc)->token] = program.seconds[i];
     }
   }
+  const std::vector<uint64_t> times = timesOf(program.source);
   std::map<std::string, Beside> found;
   for (uint32_t i = 0; i < program.source.num_instrs; ++i) {
     const ashlar_rt_instr &instr = program.source.instrs[i];
     const auto *desc = instr.kind == ASHLAR_RT_COLLECTIVE ? static_cast<const ashlar_rt_collective_desc *>(instr.desc) : nullptr;
     if (desc != nullptr && desc->token != 0) {
-      Beside one{1, program.besideSeconds[i], waited[desc->token], 1e-9 * static_cast<double>(desc->duration_ns),
-                 1e-9 * static_cast<double>(desc->hidden_ns)};
+      const double perRun = 1e-9 * static_cast<double>(times[i]);
+      Beside one{times[i], program.besideSeconds[i], waited[desc->token], perRun * static_cast<double>(desc->duration_ns),
+                 perRun * static_cast<double>(desc->hidden_ns)};
       found[program.label(i)].add(one);
       sum.add(one);
     }

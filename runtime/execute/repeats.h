@@ -13,7 +13,7 @@
 
 namespace ashlar::rt {
 
-// Goes through the instructions of a program as they run: those of a repeat as often as it runs them. For example, for
+// Goes through the instructions of a program as they run: in a repeat as often as it runs them. For example, for
 //   0 kernel; 1 repeat 2 {2 gemm; 3 repeat 2 {4 copy}}; 5 kernel
 // it is at 0, 1, 2, 3, 4, 4, 2, 3, 4, 4, 5: at a repeat when its iterations begin. The program outlives it, and its repeats were checked.
 class InstrCursor {

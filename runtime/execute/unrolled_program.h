@@ -16,8 +16,8 @@ namespace ashlar::rt {
 // Most instructions of an unrolled program.
 constexpr size_t kMostUnrolled = size_t{1} << 20;
 
-// The instructions of a program in the order in which they run, without repeats: those of a repeat once for each iteration, with their
-// buffers at the place of that iteration. For example, for
+// The instructions of a program in the order in which they run, without repeats: in a repeat once for each iteration, with buffers at the
+// place of that iteration. For example, for
 //   0 repeat 2 {1 kernel of bytes 64 to 128, moved by 64}; 2 copy
 // it has the kernel of 64 to 128, the kernel of 128 to 192 and the copy, of the sources 1, 1 and 2.
 class UnrolledProgram {

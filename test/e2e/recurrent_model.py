@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes an ONNX model that reads an image in 14 steps of two rows: a Scan that smooths them by learned shares, an LSTM in both directions, and a
-GRU, whose last state is classified. recurrent_model.py FILE.onnx"""
+GRU, whose last state is classified. recurrent_model.py FILE.onnx [STEPS]: with another number of steps, which no image has."""
 
 import math
 import random
@@ -8,7 +8,7 @@ import sys
 
 from onnx_writer import INT64, body, constant, graph_input, graph_output, node, parameter, write_model
 
-STEPS, ROW, HIDDEN = 14, 56, 12
+STEPS, ROW, HIDDEN = int(sys.argv[2]) if len(sys.argv) > 2 else 14, 56, 12
 random.seed(5)
 
 
@@ -50,6 +50,6 @@ write_model(sys.argv[1], "recurrent", [
     weight("gru.b", [1, 6 * HIDDEN]),
     weight("fc.w", [HIDDEN, 10]),
     weight("fc.b", [10]),
-    graph_input("input", ["batch", 784]),
+    graph_input("input", ["batch", STEPS * ROW]),
     graph_output("logits", ["batch", 10]),
 ])

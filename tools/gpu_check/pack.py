@@ -120,6 +120,8 @@ def trains(packer, small):
         return
     packer.train("mlp_bf16", "mlp", 3e-2, mlp + BF16)
     packer.train("conv_bf16", "conv", 3e-2, conv + BF16)
+    packer.run(sys.executable, ROOT / "test/e2e/recurrent_model.py", packer.scratch / "recurrent.onnx")
+    packer.train("recurrent", "recurrent", 1e-3, batch_of(jobs["mlp"], 64))  # loops: a graph with the work of all their steps
     packer.run(sys.executable, ROOT / "test/e2e/attention_dropout_model.py", packer.scratch / "attention_dropout.onnx")
     attention = batch_of(jobs["mlp"], 16)  # in generated kernels; so is the transformer in f32
     packer.train("attention_dropout", "attention_dropout", 1e-3, attention, ranks=(1,))

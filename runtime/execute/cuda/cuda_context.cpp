@@ -61,7 +61,8 @@ std::vector<ConstantPiece> constantsOf(const ashlar_rt_variant &variant) {
       const ashlar_rt_buffer &buffer = instr.buffers[b];
       const SweptBytes swept = sweep(buffer, counts);
       if (buffer.space == ASHLAR_RT_CONSTANT && buffer.bytes > 0) {
-        read.push_back({static_cast<uint64_t>(swept.low) / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT, static_cast<uint64_t>(swept.high), 0});
+        read.push_back(
+            {static_cast<uint64_t>(swept.low) / ASHLAR_RT_ALIGNMENT * ASHLAR_RT_ALIGNMENT, static_cast<uint64_t>(swept.high), 0});
       }
     }
     return Status();

@@ -157,3 +157,35 @@ func.func @two_gathers(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
   return %z : tensor<512x512xf32>
 }
 }
+
+// -----
+
+// In the body of a loop, too: a state is summed while what the other rows make is computed. The wait belongs to the same iteration.
+module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [1000], beside = [0]>}
+// CHECK-LABEL: @in_a_loop
+func.func @in_a_loop(%x: tensor<512x512xf32>, %first: tensor<512x512xf32>) -> tensor<512x512xf32> {
+  // CHECK: nn.repeat 4
+  // CHECK: %[[S:.*]] = dist.all_reduce sum
+  // CHECK-SAME: exec.overlap
+  // CHECK: %[[P:.*]] = exec.fusion gemm
+  // CHECK: %[[R:.*]] = exec.await %[[S]]
+  // CHECK: exec.fusion loop(%[[R]], %[[P]])
+  // CHECK: nn.yield
+  %last = nn.repeat 4 carried(%h = %first) captured(%w = %x) : (tensor<512x512xf32>, tensor<512x512xf32>) -> (tensor<512x512xf32>) {
+    %s = dist.all_reduce sum %h over ["dp"] : tensor<512x512xf32>
+    %p = exec.fusion gemm(%w, %w) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32> {
+    ^bb0(%a: tensor<512x512xf32>, %b: tensor<512x512xf32>):
+      %r = nn.matmul %a, %b : tensor<512x512xf32>, tensor<512x512xf32> -> tensor<512x512xf32>
+      exec.yield %r : tensor<512x512xf32>
+    }
+    %n = exec.fusion loop(%s, %p) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32> {
+    ^bb0(%a: tensor<512x512xf32>, %b: tensor<512x512xf32>):
+      %r = nn.sub %a, %b : tensor<512x512xf32>
+      exec.yield %r : tensor<512x512xf32>
+    }
+    nn.yield %n : tensor<512x512xf32>
+  }
+  return %last : tensor<512x512xf32>
+}
+}

@@ -1,4 +1,4 @@
-// RUN: ashlar-opt %s -ashlar-plan-memory -ashlar-verify-exec | FileCheck %s
+// RUN: ashlar-opt %s -split-input-file -ashlar-plan-memory -ashlar-verify-exec | FileCheck %s
 
 // What devices 0 and 1 keep alone begins at the same place, behind what all hold. A kernel, or a copy, of one device says so. The owner of @w
 // computes its next value over the old one, and the broadcast is in place.
@@ -32,5 +32,23 @@ func.func @train_step(%g: tensor<16xf32> {nn.name = "g"}) attributes {nn.program
   %p = dist.broadcast %n#1 root = 1 over ["dp"] {dist.owner = 1 : i64} : tensor<16xf32>
   nn.write @w, %p : tensor<16xf32>
   nn.write @w.v, %g {dist.owner = 1 : i64} : tensor<16xf32>
+  return
+}
+
+// -----
+
+// All devices wait for a collective, even where one of them alone has a use for the sum.
+
+// CHECK-LABEL: exec.tensor @h input
+// CHECK: exec.collective all_reduce {{.*}} token 1
+// CHECK-NEXT: exec.wait 1{{$}}
+// CHECK-NEXT: exec.copy {{.*}} {exec.owner = 1 : i64}
+dist.mesh @mesh <["dp" = 2]>
+nn.variable @w trainable : tensor<16xf32>
+nn.variable @w.m state_of @w : tensor<16xf32> {dist.owner = 1 : i64}
+func.func @train_step(%h: tensor<16xf32> {nn.name = "h"}) attributes {nn.program = #nn.program<train_step>} {
+  %s = dist.all_reduce sum %h over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 9, hidden_ns = 9>} : tensor<16xf32>
+  %t = exec.await %s : tensor<16xf32>
+  nn.write @w.m, %t {dist.owner = 1 : i64} : tensor<16xf32>
   return
 }

@@ -132,3 +132,24 @@ TEST_CASE("profile: the 20 most expensive instructions, or all", "[runtime][prof
   CHECK(line(all, "  loop_0") == "0.0 % 0.00 us 1 calls loop_0");
   CHECK(line(all, "prints them") == "none");
 }
+
+TEST_CASE("profile: a collective of a loop is expected to take its time in each iteration", "[runtime][profile][repeats]") {
+  const ashlar_rt_repeat_desc repeat = {10, 3};
+  ashlar_rt_collective_desc gather = {};
+  gather.token = 1;
+  gather.duration_ns = 4000;
+  gather.hidden_ns = 3000;
+  const ashlar_rt_wait_desc wait = {1};
+  const ashlar_rt_instr instrs[] = {{ASHLAR_RT_REPEAT, "repeat", 0, nullptr, nullptr, &repeat, 0},
+                                    instr(ASHLAR_RT_COLLECTIVE, "all_gather cell", &gather),
+                                    instr(ASHLAR_RT_KERNEL, "loop_1 cell", &kKernel),
+                                    {ASHLAR_RT_WAIT, "wait", 0, nullptr, nullptr, &wait, 0}};
+  const ashlar_rt_program source = {"step", {ASHLAR_RT_TRAIN_STEP}, 4, instrs};
+  Program program(source);
+  program.runs = 2;
+  program.besideSeconds[1] = 2 * 50 * kMicro;
+  program.seconds[3] = 2 * 10 * kMicro;
+  const std::string text = profileText(program, /*devices=*/1, /*all=*/false);
+  CHECK(line(text.substr(text.rfind("10 all_gather")), "75 % hidden") ==
+        "10 all_gather cell: 50.00 us, 80 % hidden; expected 40.00 us, 75 % hidden");
+}

@@ -60,6 +60,27 @@ TEST_CASE("constants: a device has what its programs read, side by side", "[runt
   CHECK(memory.address({ASHLAR_RT_ARENA, ASHLAR_RT_F32, 24, 4}) == 1024);
 }
 
+TEST_CASE("constants: rows that a loop reads come along as a whole", "[runtime][cuda][repeats]") {
+  const int64_t forward[] = {64}, backward[] = {-64};
+  const ashlar_rt_buffer rows[] = {{ASHLAR_RT_CONSTANT, ASHLAR_RT_F32, 128, 40, 1, forward},
+                                   {ASHLAR_RT_CONSTANT, ASHLAR_RT_F32, 2048, 40, 1, backward},
+                                   {ASHLAR_RT_CONSTANT, ASHLAR_RT_F32, 4096, 4, 0, nullptr}};
+  const ashlar_rt_repeat_desc four = {4, 1};
+  const ashlar_rt_instr instrs[] = {{ASHLAR_RT_REPEAT, "repeat", 0, nullptr, nullptr, &four, 0},
+                                    {ASHLAR_RT_KERNEL, "kernel", 3, rows, nullptr, nullptr, 0}};
+  ashlar_rt_program program = {};
+  program.num_instrs = 2;
+  program.instrs = instrs;
+  ashlar_rt_variant variant = {};
+  variant.num_programs = 1;
+  variant.programs = &program;
+  DeviceMemory memory;
+  memory.pieces = constantsOf(variant);
+  CHECK(numbersOf(memory.pieces) == std::vector<std::vector<uint64_t>>{{128, 360, 0}, {1856, 2088, 256}, {4096, 4100, 512}});
+  CHECK(memory.address({ASHLAR_RT_CONSTANT, ASHLAR_RT_F32, 320, 40}) == 192);
+  CHECK(memory.address({ASHLAR_RT_CONSTANT, ASHLAR_RT_F32, 1856, 40}) == 256);
+}
+
 TEST_CASE("links: one for each direction in which something is sent", "[runtime][cuda][stages]") {
   // Activations and norms go on, gradients back, and the norm of all from the last stage to each other one.
   auto image = ashlar::test::makeToyPipeline({/*stages=*/4, /*devices=*/1});

@@ -12,6 +12,9 @@ namespace ashlar::rt {
 
 Status UnrolledProgram::unroll(const ashlar_rt_program &program, size_t most) {
   for (InstrCursor cursor(program); cursor.next();) {
+    if (program.instrs[cursor.instr()].kind == ASHLAR_RT_REPEAT) {
+      continue;
+    }
     if (instrs.size() == most) {
       return unavailable("program {} runs more than {} instructions, those of loops counted in each iteration, which are more than this "
                          "target takes; make its loops shorter, or compile it for the cpu",

@@ -37,6 +37,19 @@ compile recurrent.onnx batch.txtpb dp=2 two
 ./on_emulator 2 mpirun -n 2 ./two --steps 6 --log-every 1 > two.log
 expect_close cpu.log two.log 1e-4
 
+# Two stages, each with loops: every micro-batch has its slot.
+{ grep -v '^global_batch\|^pipeline' "$jobs/mlp_pipeline_1f1b.txtpb"; echo 'global_batch: 32'; } > whole.txtpb
+{ cat whole.txtpb; echo 'accumulate: 4'; } > accumulate.txtpb
+{ cat whole.txtpb; echo 'pipeline { stages: 2 micro_batches: 4 schedule: ONE_F_ONE_B }'; } > pipeline.txtpb
+"$tools/ashlarc" recurrent.onnx --job accumulate.txtpb --mesh dp=1 -o cpu
+./cpu --steps 4 --log-every 1 > cpu.log
+compile recurrent.onnx pipeline.txtpb dp=1 stages
+for option in "" --check-numerics; do
+  # shellcheck disable=SC2086 # an option or nothing
+  ./on_emulator 2 mpirun -n 2 ./stages --steps 4 --log-every 1 $option > stages.log
+  expect_close cpu.log stages.log 1e-4
+done
+
 # A NaN that one iteration leaves in its row: the check names the instruction.
 python3 - << 'PYTHON'
 from npy_writer import write_npy

@@ -22,7 +22,7 @@ bool isOfAll(Operation &op) {
 
 Owners::Owners(Block &body) {
   for (Operation &op : llvm::reverse(body)) {
-    if (op.use_empty() || !isMemoryEffectFree(&op) || isOfAll(op)) {
+    if (op.use_empty() || !isMemoryEffectFree(&op) || isOfAll(op) || op.hasTrait<RepeatsBody>()) {
       continue;
     }
     std::optional<int64_t> owner = takerOf(*op.user_begin());

@@ -16,8 +16,8 @@
 namespace ashlar::dist {
 
 // The owner of each op of a program on local shapes. An op with `dist.owner` needs its operands on that device only: a write of a variable
-// that the device alone keeps, or a broadcast from it. An op with no other use has that owner too, except collectives and ops without
-// results. Valid as long as no op is added; linear in the program.
+// that the device alone keeps, or a broadcast from it. An op with no other use has that owner too, except collectives, loops and ops
+// without results. Valid as long as no op is added; linear in the program.
 //   %m = nn.add %a, %b                                    device 2
 //   %n = nn.sub %w, %m                                    device 2
 //   nn.write @w.m, %m {dist.owner = 2 : i64}

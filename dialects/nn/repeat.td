@@ -8,7 +8,7 @@
 include "dialects/nn/nn_base.td"
 
 def Nn_RepeatOp : Nn_Op<"repeat", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">, AttrSizedOperandSegments,
-                                   Nn_Differentiable]> {
+                                   RepeatsBody, Nn_Differentiable]> {
   let summary = "Runs a body a number of times that is known when compiling";
   let description = [{
     Iteration i of `count` reads the *carried* values of the iteration before, place i of each *sliced* tensor without dim 0, and the

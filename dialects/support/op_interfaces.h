@@ -57,6 +57,7 @@ enum class Precision {
 template <typename Op> class MovesElements : public mlir::OpTrait::TraitBase<Op, MovesElements> {};
 template <typename Op> class AliasesOperands : public mlir::OpTrait::TraitBase<Op, AliasesOperands> {};
 template <typename Op> class RoundsNothing : public mlir::OpTrait::TraitBase<Op, RoundsNothing> {};
+template <typename Op> class RepeatsBody : public mlir::OpTrait::TraitBase<Op, RepeatsBody> {};
 template <typename Op> class DelaysSums : public mlir::OpTrait::TraitBase<Op, DelaysSums> {};
 
 // Answers ShardingRuleOpInterface.

@@ -24,6 +24,9 @@ def RoundsNothing : NativeOpTrait<"RoundsNothing"> { let cppNamespace = "::ashla
 // or it makes one tensor of several.
 def DelaysSums : NativeOpTrait<"DelaysSums"> { let cppNamespace = "::ashlar"; }
 
+// The ops of the body are ops of the program, which run as often as the op says.
+def RepeatsBody : NativeOpTrait<"RepeatsBody"> { let cppNamespace = "::ashlar"; }
+
 // The result has the shape of all operands, and every dim passes through: answers ShardingRuleOpInterface.
 def PassesDimsThrough : NativeOpTrait<"PassesDimsThrough"> { let cppNamespace = "::ashlar"; }
 

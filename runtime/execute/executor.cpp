@@ -71,6 +71,7 @@ Status Executor::checkInstrs(const ashlar_rt_program &program) const {
 }
 
 Status Executor::checkInstr(const ashlar_rt_instr &instr, const std::vector<uint64_t> &counts) const {
+  const bool runs = std::find(counts.begin(), counts.end(), 0) == counts.end(); // else no rows are there
   for (uint32_t i = 0; i < instr.num_buffers; ++i) {
     const ashlar_rt_buffer &buffer = instr.buffers[i];
     const bool constant = buffer.space == ASHLAR_RT_CONSTANT, inSlot = buffer.space == ASHLAR_RT_SLOT;
@@ -79,7 +80,7 @@ Status Executor::checkInstr(const ashlar_rt_instr &instr, const std::vector<uint
     if (buffer.num_strides > counts.size()) {
       return internal("{}: buffer {} moves in {} repeats but is in {}", instr.name, i, buffer.num_strides, counts.size());
     }
-    if (bytes.low < 0 || bytes.high < bytes.low || static_cast<uint64_t>(bytes.high) > space) {
+    if (runs && (bytes.low < 0 || bytes.high < bytes.low || static_cast<uint64_t>(bytes.high) > space)) {
       return internal("{}: buffer {} at {} + {} leaves the {} of {} bytes", instr.name, i, bytes.low, bytes.high - bytes.low,
                       constant ? "constants"
                       : inSlot ? "slot"

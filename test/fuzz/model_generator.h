@@ -14,6 +14,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
+#include <memory>
 #include <string>
 
 namespace ashlar::fuzz {
@@ -24,7 +25,7 @@ class ModelGenerator {
 public:
   ModelGenerator(Dice &dice, mlir::ModuleOp module, const ModelOptions &options)
       : dice(dice), laterDice(dice), lastDice(Dice(laterDice).roll(INT64_MAX)), attentionDice(Dice(lastDice).roll(INT64_MAX)),
-        options(options), module(module), b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
+        repeatDice(Dice(attentionDice).roll(INT64_MAX)), options(options), module(module), b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
 
   // Adds the variables and the function to the module.
   void generate();
@@ -79,11 +80,40 @@ private:
   mlir::Value readWords(unsigned reading, mlir::Value x);
   void wordOps();
 
-  // ... and ops with windows.
+  // ... ops with windows, ...
   nn::WindowAttr window(int64_t size);
   void windows(mlir::Value x);
   void resample(mlir::Value x, int64_t dim);
   void convolution();
+
+  // ... and repeats, with all of these in their bodies.
+  struct Body { // of a repeat that is being made
+    std::unique_ptr<mlir::Block> block;
+    int64_t count;
+    llvm::SmallVector<mlir::Value> sliced;
+  };
+  int64_t drawCount();
+  mlir::Value stackedParameter();
+  void addSliced(llvm::ArrayRef<mlir::Value> outside);
+  void addLookup();
+  mlir::Value nextOf(mlir::Value argument);
+  llvm::SmallVector<mlir::Value> drawRows();
+  void addStack(mlir::Value stack, double bound);
+  llvm::SmallVector<mlir::Value> makeBody(llvm::ArrayRef<mlir::Value> outside);
+  void repeat();
+
+  // Adds the results of so many makers, drawn from all but those of words.
+  void addOps(int64_t count);
+
+  // Returns the counts of the bodies around, the outermost first.
+  llvm::SmallVector<int64_t> countsAround();
+
+  // Returns the row of the iteration of a tensor that `body` slices, and of one from outside of all bodies with a dim for each of them.
+  mlir::Value rowOf(mlir::Value stack, Body &body);
+  mlir::Value perIteration(mlir::Value stack);
+
+  // Returns the stream of a random op, in a body most often another one in each iteration.
+  mlir::Value stream(Dice &numbers);
 
   mlir::RankedTensorType floats(llvm::ArrayRef<int64_t> shape) { return mlir::RankedTensorType::get(shape, options.floatType); }
   mlir::RankedTensorType i64(llvm::ArrayRef<int64_t> shape) { return mlir::RankedTensorType::get(shape, b.getI64Type()); }
@@ -138,13 +168,15 @@ private:
   mlir::Value numbers(llvm::ArrayRef<int64_t> shape, int64_t limit);
 
   Dice &dice;
-  Dice laterDice, lastDice, attentionDice;
+  Dice laterDice, lastDice, attentionDice, repeatDice;
   const ModelOptions &options;
   mlir::ModuleOp module;
   mlir::ImplicitLocOpBuilder b;
   mlir::func::FuncOp function;
   mlir::Value seed, step;
   llvm::SmallVector<mlir::Value> pool;
+  llvm::SmallVector<Body> bodies; // that ops are being added to, the outermost first
+  llvm::SmallVector<mlir::Value> stackedParameters;
   llvm::DenseMap<mlir::Value, double> bounds;
 };
 

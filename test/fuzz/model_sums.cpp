@@ -79,8 +79,7 @@ SmallVector<Value> ModelGenerator::drawOf(ArrayRef<int64_t> rows, int64_t keys) 
   llvm::for_each(ofRows, [&](int64_t &stride) { stride *= keys; });
   shape.back() = keys;
   ofKeys.back() = 1;
-  Value stream = nn::ConstantOp::create(b, nn::splat(RankedTensorType::get({}, b.getI32Type()), attentionDice.roll(1000)));
-  return {nn::IndexOp::create(b, i64(rows), ofRows), nn::IndexOp::create(b, i64(shape), ofKeys), seed, step, stream};
+  return {nn::IndexOp::create(b, i64(rows), ofRows), nn::IndexOp::create(b, i64(shape), ofKeys), seed, step, stream(attentionDice)};
 }
 
 // Of x to itself, or to another value of its type. No op couples samples, which are dim 0 of models with a batch.

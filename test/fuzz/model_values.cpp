@@ -74,7 +74,7 @@ Value ModelGenerator::positive(Value x, double offset) {
 }
 
 Value ModelGenerator::randomNumbers(ArrayRef<int64_t> shape, nn::Distribution distribution) {
-  Value stream = nn::ConstantOp::create(b, nn::splat(RankedTensorType::get({}, b.getI32Type()), dice.roll(1000)));
+  Value stream = this->stream(dice);
   return nn::RandomOp::create(b, floats(shape), distribution, rowMajorIndex(shape), seed, step, stream);
 }
 

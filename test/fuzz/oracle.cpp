@@ -9,6 +9,7 @@
 #include "dialects/dist/owners.h"
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat.h"
 #include "passes/layout/redistribute/decide.h"
 #include "passes/layout/redistribute/estimate.h"
 #include "test/fuzz/executable.h"
@@ -71,6 +72,15 @@ void countOps(ModuleOp module, StringRef dialect, Census *census) {
   });
 }
 
+// Counts the ops that only the flat form of repeats has, between layouts and partitioning.
+void countFlatRepeats(ModuleOp module, Census *census) {
+  module.walk([&](Operation *op) {
+    if (isa<nn::RepeatCarryOp, nn::RepeatRowOp, nn::RepeatNextOp, nn::RepeatStackOp>(op)) {
+      count(census, op->getName().getStringRef());
+    }
+  });
+}
+
 // Returns the mesh of a module, or of its stages.
 dist::MeshAttr meshOf(ModuleOp module) {
   auto stages = module.getOps<ModuleOp>();
@@ -80,8 +90,10 @@ dist::MeshAttr meshOf(ModuleOp module) {
 // Counts what kinds the program is of, and what became of it. `mesh`: that of its layouts, before redistributions cut it.
 void countKinds(ModuleOp program, dist::MeshAttr mesh, ModuleOp after, Census *census) {
   countOps(after, "dist", census);
-  bool isFused = false, hasDataHalo = false;
+  bool isFused = false, hasDataHalo = false, hasRepeat = false, sendsInRepeat = false;
   after.walk([&](Operation *op) {
+    hasRepeat |= isa<nn::RepeatOp>(op);
+    sendsInRepeat |= isa<dist::CollectiveOpInterface>(op) && op->getParentOfType<nn::RepeatOp>();
     isFused |= isa<dist::CollectiveOpInterface>(op) && op->getNumOperands() > 1;
     auto isHalo = [](Operation *other) { return isa_and_nonnull<dist::HaloOp>(other); };
     hasDataHalo |= isa<nn::ConvDataOp>(op) && (isHalo(op->getOperand(0).getDefiningOp()) || llvm::any_of(op->getUsers(), isHalo));
@@ -91,7 +103,8 @@ void countKinds(ModuleOp program, dist::MeshAttr mesh, ModuleOp after, Census *c
   const bool isDeep = isPipeline && program->hasAttr(kOptimizerParallelAttr) && recompute && !recompute.empty();
   for (auto [is, name] : {std::pair(isFused, kFusedCensus), std::pair(isPipeline, kPipelineCensus), std::pair(isDeep, kDeepPipelineCensus),
                           std::pair(hasDataHalo, kDataHaloCensus), std::pair(hasShapePair(program), kShapePairCensus),
-                          std::pair(meshOf(after) != mesh, kCutMeshCensus)}) {
+                          std::pair(hasRepeat, kRepeatCensus), std::pair(hasRepeat && isPipeline, kRepeatPipelineCensus),
+                          std::pair(sendsInRepeat, kRepeatCollectiveCensus), std::pair(meshOf(after) != mesh, kCutMeshCensus)}) {
     if (is) {
       count(census, name);
     }
@@ -284,14 +297,24 @@ bool isTooSmall(StringRef error) {
   return error.contains("ops that can be cut, too few for") || error.contains("rules leave no op for");
 }
 
+// Returns how often a collective runs, by its estimate: at least once, also in a body that never runs.
+int64_t countRuns(Operation *op) {
+  int64_t runs = 1;
+  for (auto repeat = op->getParentOfType<nn::RepeatOp>(); repeat; repeat = repeat->getParentOfType<nn::RepeatOp>()) {
+    runs *= std::max<int64_t>(1, static_cast<int64_t>(repeat.getCount()));
+  }
+  return runs;
+}
+
 // Compares what the programs send by their estimate with what they send once they are partitioned; returns what differs. Blocks of a
 // computation send what the whole would, but each of their messages is rounded to bytes by itself.
 std::string compareEstimate(ModuleOp partitioned, const layout::Estimate &estimate) {
   for (auto [function, estimated] : llvm::zip_equal(partitioned.getOps<func::FuncOp>(), estimate.programs)) {
     int64_t sent = 0, messages = 0;
     function.walk([&](dist::CollectiveOpInterface op) {
-      sent += dist::getOwner(op) ? 0 : dist::collectiveBytes(op); // no layout sends those
-      ++messages;
+      const int64_t runs = countRuns(op);
+      sent += dist::getOwner(op) ? 0 : dist::collectiveBytes(op) * runs; // no layout sends those
+      messages += runs;
     });
     const int64_t rounded = partitioned->hasAttr(kCutsSmallAttr) ? messages : 0;
     if (std::abs(sent - estimated.bytesSent) > rounded) {
@@ -349,6 +372,7 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
     if (failed(layout.run(*after)) || failed(estimated = layout::estimateLayouts(*after))) {
       return {FailureKind::Passes, error.text};
     }
+    countFlatRepeats(*after, options.census);
     const bool repeats = (*after)->hasAttr(dist::kRecomputeRulesAttr) || (*after)->hasAttr(kRecomputeMovesAttr);
     estimate = repeats || pipelineOf(program) ? std::nullopt : std::optional(std::move(*estimated)); // of what is neither repeated nor cut
   }

@@ -30,21 +30,14 @@ void ModelGenerator::generate() {
       (variable.getSymName() == nn::kSeedVariable ? seed : step) = read;
     }
   }
-  static constexpr void (ModelGenerator::*kMakers[])() = {
-      &ModelGenerator::unary,     &ModelGenerator::unary,     &ModelGenerator::binary, &ModelGenerator::binary, &ModelGenerator::select,
-      &ModelGenerator::integers,  &ModelGenerator::broadcast, &ModelGenerator::reduce, &ModelGenerator::reduce, &ModelGenerator::reshape,
-      &ModelGenerator::reshape,   &ModelGenerator::transpose, &ModelGenerator::concat, &ModelGenerator::slice,  &ModelGenerator::pad,
-      &ModelGenerator::matmul,    &ModelGenerator::matmul,    &ModelGenerator::matmul, &ModelGenerator::rows,   &ModelGenerator::rows,
-      &ModelGenerator::normalise, &ModelGenerator::dropout,   &ModelGenerator::bias,   &ModelGenerator::gather, &ModelGenerator::scatter};
+  const bool hasRepeats = repeatDice.oneIn(3);
   for (int64_t i = 0; i < options.numOps; ++i) {
-    (this->*dice.pick(kMakers))();
-    if (laterDice.oneIn(8)) {
-      convolution();
-    }
-    if (attentionDice.oneIn(8)) {
-      attention();
+    addOps(1);
+    if (hasRepeats && repeatDice.oneIn(5)) {
+      repeat();
     }
   }
+  llvm::append_range(pool, stackedParameters);
   if (options.flat) {
     flat();
   }
@@ -57,6 +50,24 @@ void ModelGenerator::generate() {
     words();
   }
   options.batch != 0 ? addPrediction() : addResults();
+}
+
+void ModelGenerator::addOps(int64_t count) {
+  static constexpr void (ModelGenerator::*kMakers[])() = {
+      &ModelGenerator::unary,     &ModelGenerator::unary,     &ModelGenerator::binary, &ModelGenerator::binary, &ModelGenerator::select,
+      &ModelGenerator::integers,  &ModelGenerator::broadcast, &ModelGenerator::reduce, &ModelGenerator::reduce, &ModelGenerator::reshape,
+      &ModelGenerator::reshape,   &ModelGenerator::transpose, &ModelGenerator::concat, &ModelGenerator::slice,  &ModelGenerator::pad,
+      &ModelGenerator::matmul,    &ModelGenerator::matmul,    &ModelGenerator::matmul, &ModelGenerator::rows,   &ModelGenerator::rows,
+      &ModelGenerator::normalise, &ModelGenerator::dropout,   &ModelGenerator::bias,   &ModelGenerator::gather, &ModelGenerator::scatter};
+  for (int64_t i = 0; i < count; ++i) {
+    (this->*dice.pick(kMakers))();
+    if (laterDice.oneIn(8)) {
+      convolution();
+    }
+    if (attentionDice.oneIn(8)) {
+      attention();
+    }
+  }
 }
 
 // A parameter with no part in the loss but for rounding: rows of a softmax add up to 1. Its gradient is what rounding leaves, of the second

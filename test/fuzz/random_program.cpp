@@ -130,11 +130,11 @@ public:
           function.setResultAttr(i, attribute.getName(), attribute.getValue());
         }
       }
-      for (Operation &op : function.front()) {
+      function.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
         if (onOps && isa<ShardingRuleOpInterface>(op)) {
-          giveOp(op);
+          giveOp(*op);
         }
-      }
+      });
     }
   }
 
@@ -251,13 +251,14 @@ void nameModules(uint64_t seed, ModuleOp module) {
   Dice dice(seed * 7 + 5);
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   int64_t number = 0, count = 0;
-  for (Operation &op : forward.front()) {
+  forward.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { // those of a body behind its repeat
     if (!dice.oneIn(3) && number == 0) {
-      return;
+      return WalkResult::interrupt();
     }
     number += number == 0 || dice.oneIn(5) ? 1 : 0;
-    op.setLoc(NameLoc::get(StringAttr::get(module.getContext(), llvm::formatv("m{0}.op{1}", number - 1, count++).str())));
-  }
+    op->setLoc(NameLoc::get(StringAttr::get(module.getContext(), llvm::formatv("m{0}.op{1}", number - 1, count++).str())));
+    return WalkResult::advance();
+  });
 }
 
 // Returns an optimizer whose steps have a length of their own, whatever that of the gradient: where rounding decides the gradient, it
@@ -412,13 +413,13 @@ void drawSuggestions(uint64_t seed, dist::MeshAttr mesh, ModuleOp module) {
     return;
   }
   for (auto function : module.getOps<func::FuncOp>()) {
-    for (Operation &op : function.front()) {
+    function.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (isa<ShardingRuleOpInterface>(op) && dice.oneIn(4)) {
-        auto type = cast<RankedTensorType>(op.getResult(0).getType());
-        op.setAttr(dist::kSuggestedAttr,
-                   dist::LayoutAttr::get(mesh.getContext(), randomLayout(dice, mesh, type.getShape(), /*uneven=*/true)));
+        auto type = cast<RankedTensorType>(op->getResult(0).getType());
+        op->setAttr(dist::kSuggestedAttr,
+                    dist::LayoutAttr::get(mesh.getContext(), randomLayout(dice, mesh, type.getShape(), /*uneven=*/true)));
       }
-    }
+    });
   }
 }
 
@@ -444,7 +445,7 @@ OwningOpRef<ModuleOp> randomProgram(MLIRContext &context, uint64_t seed, const P
   dist::MeshAttr mesh = randomMesh(dice, context);
   auto [module, job] = drawModel(dice, mesh, seed, options);
   PassManager passes(&context);
-  pipelines::addTrainPasses(passes, job);
+  pipelines::addTrainPasses(passes, job, options.target);
   if (failed(passes.run(*module))) {
     return {};
   }

@@ -37,6 +37,8 @@ struct ProgramOptions {
   // that is computed decides anything in mixed precision. Without this all are small and f64, in which a fault is the largest multiple of
   // rounding; then a seed stands for the same program but for sizes and precision.
   bool varied = false;
+
+  exec::Target target = exec::Target::Cpu; // what it runs decides whether programs keep their repeats
 };
 
 // A model, and its job.

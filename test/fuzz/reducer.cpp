@@ -9,6 +9,7 @@
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/repeat/repeats.h"
 #include "passes/layout/passes.h"
 #include "test/fuzz/random_pipeline.h"
 #include "test/fuzz/random_program.h"
@@ -118,8 +119,9 @@ void replaceOp(Operation *op, Value value) {
   op->erase();
 }
 
-// Makes the value an argument of its function, with the layout it has.
-void makeArgument(Operation *op) {
+// Makes a result an argument of the function, with the layout it has; bodies capture it.
+void makeArgument(OpResult result) {
+  Operation *op = result.getOwner();
   auto function = op->getParentOfType<func::FuncOp>();
   unsigned index = function.getNumArguments();
   std::set<std::string> taken;
@@ -132,28 +134,55 @@ void makeArgument(Operation *op) {
   }
   Builder builder(op->getContext());
   SmallVector<NamedAttribute> attributes = {builder.getNamedAttr(nn::kNameAttr, builder.getStringAttr("a" + std::to_string(number)))};
-  dist::LayoutAttr layout = dist::findLayout(op->getResult(0));
+  dist::LayoutAttr layout = isa<nn::RepeatOp>(op) ? dist::LayoutAttr() : dist::findLayout(result);
   if (layout && !layout.getLayout().isPartial()) {
     attributes.push_back(builder.getNamedAttr(dist::kLayoutAttr, layout));
   }
-  (void)function.insertArgument(index, op->getResult(0).getType(), builder.getDictionaryAttr(attributes), op->getLoc());
-  replaceOp(op, function.getArgument(index));
+  (void)function.insertArgument(index, result.getType(), builder.getDictionaryAttr(attributes), op->getLoc());
+  result.replaceAllUsesWith(nn::captureIn(function.getArgument(index), op->getBlock()));
+  if (op->use_empty()) {
+    op->erase();
+  }
 }
 
 void leaveOutOps(ModuleOp module, Chances &chances) {
+  SmallVector<Operation *> ops;
   for (func::FuncOp function : functionsOf(module)) {
-    for (Operation &op : llvm::reverse(function.front())) {
-      if (op.getNumResults() != 1) {
-        continue;
+    function.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { ops.push_back(op); });
+  }
+  for (Operation *op : llvm::reverse(ops)) {
+    for (unsigned i = 0; op->getNumResults() == 1 && !isa<nn::RepeatOp>(op) && i < op->getNumOperands(); ++i) {
+      if (op->getOperand(i).getType() == op->getResult(0).getType()) {
+        chances.push_back([op, i] { replaceOp(op, op->getOperand(i)); });
       }
-      for (unsigned i = 0; i < op.getNumOperands(); ++i) {
-        if (op.getOperand(i).getType() == op.getResult(0).getType()) {
-          chances.push_back([&op, i] { replaceOp(&op, op.getOperand(i)); });
-        }
+    }
+    for (OpResult result : op->getResults()) {
+      if (!result.use_empty() || op->getNumResults() == 1) {
+        chances.push_back([result] { makeArgument(result); });
       }
-      chances.push_back([&op] { makeArgument(&op); });
     }
   }
+}
+
+// What the iterations carry and yield, operands of repeats that are sliced, and their order.
+void simplifyRepeats(ModuleOp module, Chances &chances) {
+  module.walk([&](nn::RepeatOp op) {
+    for (unsigned i = 0; i < op.getYielded().size(); ++i) {
+      Value yielded = op.getYielded()[i];
+      auto put = [=](Value value) mutable { op.getBody().front().getTerminator()->setOperand(i, value); };
+      for (BlockArgument argument : op.getBody().getArguments()) {
+        if (argument.getType() == yielded.getType() && !isa<BlockArgument>(yielded)) {
+          chances.push_back([=]() mutable { put(argument); });
+        }
+      }
+      if (i < op.getCarried().size() && yielded != op.getCarriedArguments()[i]) {
+        chances.push_back([=]() mutable { put(op.getCarriedArguments()[i]); });
+      }
+    }
+    if (op.getReversed()) {
+      chances.push_back([=]() mutable { op.setReversed(false); });
+    }
+  });
 }
 
 // Constants with equal elements.
@@ -193,21 +222,21 @@ void forEachLayout(ModuleOp module, function_ref<void(dist::LayoutAttr, std::fun
         layout ? function.setResultAttr(i, name, layout) : (void)function.removeResultAttr(i, name);
       });
     }
-    for (Operation &op : function.front()) {
-      if (auto layouts = op.getAttrOfType<ArrayAttr>(dist::kLayoutsAttr); layouts && layouts.size() == 1) {
-        visitOne(layouts[0], [set = setOn(&op, dist::kLayoutsAttr), &op](Attribute layout) {
-          set(layout ? ArrayAttr::get(op.getContext(), layout) : Attribute());
+    function.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) {
+      if (auto layouts = op->getAttrOfType<ArrayAttr>(dist::kLayoutsAttr); layouts && layouts.size() == 1) {
+        visitOne(layouts[0], [set = setOn(op, dist::kLayoutsAttr), op](Attribute layout) {
+          set(layout ? ArrayAttr::get(op->getContext(), layout) : Attribute());
         });
       }
-      auto layouts = op.getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
+      auto layouts = op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr);
       for (size_t i = 0; layouts && i < layouts.size(); ++i) {
-        visitOne(layouts[i], [i, &op](Attribute layout) { // the others may have changed since
-          SmallVector<Attribute> changed(op.getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr).getValue());
-          changed[i] = layout ? layout : UnitAttr::get(op.getContext());
-          op.setAttr(dist::kOperandLayoutsAttr, ArrayAttr::get(op.getContext(), changed));
+        visitOne(layouts[i], [i, op](Attribute layout) { // the others may have changed since
+          SmallVector<Attribute> changed(op->getAttrOfType<ArrayAttr>(dist::kOperandLayoutsAttr).getValue());
+          changed[i] = layout ? layout : UnitAttr::get(op->getContext());
+          op->setAttr(dist::kOperandLayoutsAttr, ArrayAttr::get(op->getContext(), changed));
         });
       }
-    }
+    });
   }
 }
 
@@ -391,6 +420,11 @@ void resizeAll(ModuleOp module, int64_t from, int64_t to) {
     std::replace(limits.begin(), limits.end(), from, to);
     slice.setLimits(limits);
   });
+  module.walk([&](nn::RepeatOp repeat) {
+    if (static_cast<int64_t>(repeat.getCount()) == from) {
+      repeat.setCount(to);
+    }
+  });
 }
 
 void shrinkSizes(ModuleOp module, Chances &chances) {
@@ -425,11 +459,16 @@ void eraseDeadOps(ModuleOp module) {
         op.erase();
       }
     }
+    nn::pruneRepeats(function.front());
   }
 }
 
-// Writes down the layouts that inference finds, so that a value that becomes an argument keeps its own.
+// Writes down the layouts that inference finds, so that a value that becomes an argument keeps its own. Programs with repeats have some
+// only in the flat form.
 void writeLayouts(ModuleOp module, Chances &chances) {
+  if (module.walk([](nn::RepeatOp) { return WalkResult::interrupt(); }).wasInterrupted()) {
+    return;
+  }
   chances.push_back([=]() mutable {
     PassManager passes(module.getContext());
     layout::PropagateLayoutsPassOptions options;
@@ -448,7 +487,8 @@ public:
     static constexpr void (*kSteps[])(ModuleOp, Chances &) = {leaveOutPipeline, leaveOutFunctions, leaveOutResults,   returnWritten,
                                                               returnEarlier,    leaveOutOps,       leaveOutInputs,    leaveOutLayouts,
                                                               leaveOutFusion,   leaveOutRecompute, leaveOutDetails,   leaveOutAxes,
-                                                              shrinkMesh,       leaveOutLayouts,   simplifyConstants, shrinkSizes};
+                                                              simplifyRepeats,  shrinkMesh,        leaveOutLayouts,   simplifyConstants,
+                                                              shrinkSizes};
     for (bool smaller = true; smaller;) {
       smaller = false;
       for (auto step : kSteps) {

@@ -152,7 +152,9 @@ private:
     for (const dist::SplitWindow &window : windows) {
       if (window.tensor < op.operands.size() && window.halo) {
         unsigned &operand = op.operands[window.tensor];
+        runs = problem.values[assignment.inputs[number][window.tensor].value].runs; // once, for what is the same in all iterations
         operand = addRun(window, operand);
+        runs = row.runs;
         axes |= varying[operand];
         operandTypes[window.tensor] = local.values[operand];
       }

@@ -18,3 +18,23 @@ losses 1.log | awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(last < 0.8
 
 "$tools/ashlarc" recurrent.onnx --job "$jobs/mlp.txtpb" --mesh dp=2 --emit dist -o 2.mlir
 ! grep 'dist.all_gather\|dist.all_to_all\|dist.permute' 2.mlir || fail "states or inputs of steps are sent"
+[[ $(grep -c 'nn.repeat' 2.mlir) -ge 8 ]] || fail "loops are written out: $(grep -c 'nn.repeat' 2.mlir) are left"
+
+# Computed again in segments: the same losses, with fewer bytes.
+{ cat "$jobs/mlp.txtpb"; echo 'rules { match: "*" recompute: true }'; } > segments.txtpb
+for ranks in 1 2; do
+  "$tools/ashlarc" recurrent.onnx --job segments.txtpb --mesh dp=$ranks -o segments$ranks
+  mpirun -n $ranks ./segments$ranks --steps 100 --log-every 50 --threads 1 > segments.log
+  head -n 2 1.log > first.log
+  expect_close first.log segments.log 1e-4
+done
+temporaries() { sed -n '/^memory/s/.* \([0-9.]*\) MB temporaries.*/\1/p' "$1"; }
+./segments1 --plan > segments.txt
+awk -v all="$(temporaries plan.txt)" -v some="$(temporaries segments.txt)" 'BEGIN { exit !(some != "" && some < 0.95 * all) }' ||
+  fail "segments have $(temporaries segments.txt) MB of temporaries, without them it is $(temporaries plan.txt)"
+
+# Code does not depend on the number of steps.
+python3 "$(dirname "$0")/recurrent_model.py" long.onnx 4096
+"$tools/ashlarc" long.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o long
+awk -v short="$(stat -c %s 1)" -v long="$(stat -c %s long)" 'BEGIN { exit !(long < 1.1 * short) }' ||
+  fail "4096 steps take $(stat -c %s long) bytes, 14 take $(stat -c %s 1)"

@@ -92,3 +92,22 @@ func.func @nested(%v: tensor<16xf32> {nn.name = "v"}, %xs: tensor<2x3x16xf32> {n
   }
   return %y : tensor<16xf32>
 }
+
+// -----
+
+// A first value that is read behind the repeat keeps its place.
+// CHECK-LABEL: exec.variant
+// CHECK: exec.kernel @loop_0 [{{.*}}, #exec.buffer<arena, [[#FIRST:]], memref<16xf32>>]
+// CHECK-NEXT: exec.copy <arena, [[#FIRST]], memref<16xf32>> to <arena, [[#SUM:]], memref<16xf32>>
+// CHECK-NEXT: exec.repeat 3 {
+// CHECK-NEXT: exec.kernel @loop_1 [#exec.buffer<arena, [[#SUM]], memref<16xf32>>] reads [0] writes [0]
+// CHECK: exec.kernel @loop_2 [#exec.buffer<arena, [[#SUM]], memref<16xf32>>, #exec.buffer<arena, [[#FIRST]], memref<16xf32>>
+func.func @read_later(%v: tensor<16xf32> {nn.name = "v"}) -> (tensor<16xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
+  %first = nn.neg %v : tensor<16xf32>
+  %last = nn.repeat 3 carried(%a = %first) : (tensor<16xf32>) -> (tensor<16xf32>) {
+    %next = nn.exp %a : tensor<16xf32>
+    nn.yield %next : tensor<16xf32>
+  }
+  %y = nn.add %last, %first : tensor<16xf32>
+  return %y : tensor<16xf32>
+}

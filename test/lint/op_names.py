@@ -11,7 +11,7 @@ import pathlib
 import re
 import sys
 
-STRUCTURE = {"Constant", "Gradient", "Read", "Repeat", "Variable", "Write"}
+STRUCTURE = {"Constant", "Gradient", "Read", "Repeat", "Variable", "Write", "Yield"}
 
 # File or folder -> the ops that it may name, or "all", and why.
 ALLOWED = {

@@ -14,6 +14,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace ashlar::pipelines {
@@ -184,7 +186,7 @@ VariantList listVariants(const job::Job &job, exec::Target target) {
 void mergeVariants(ModuleOp into, ModuleOp from) {
   lower::ConstantPool pool;
   pool.read(into);
-  DenseMap<uint64_t, uint64_t> moved; // constant offsets of `from` to those of `into`
+  std::map<uint64_t, uint64_t> moved; // offsets of constants of `from` to those of `into`
   for (auto op : from.getOps<exec::ConstantOp>()) {
     moved[op.getOffset()] = pool.offsetOf(op.getValue());
   }
@@ -194,7 +196,9 @@ void mergeVariants(ModuleOp into, ModuleOp from) {
     if (buffer.getSpace() != exec::Space::Constant) {
       return std::nullopt;
     }
-    return exec::BufferAttr::get(buffer.getContext(), buffer.getSpace(), moved.lookup(buffer.getOffset()), buffer.getType());
+    const auto [from, to] = *std::prev(moved.upper_bound(buffer.getOffset())); // of the constant, where the buffer is a row of one
+    return exec::BufferAttr::get(buffer.getContext(), buffer.getSpace(), to + buffer.getOffset() - from, buffer.getType(),
+                                 buffer.getStrides());
   });
   for (Operation &op : llvm::make_early_inc_range(*from.getBody())) {
     if (isa<exec::VariantOp>(op)) {

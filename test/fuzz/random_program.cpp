@@ -251,7 +251,7 @@ void nameModules(uint64_t seed, ModuleOp module) {
   Dice dice(seed * 7 + 5);
   auto forward = module.lookupSymbol<func::FuncOp>("forward");
   int64_t number = 0, count = 0;
-  forward.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) { // those of a body behind its repeat
+  forward.getBody().walk([&](Operation *op) { // a repeat behind its body, parts of which may be in front of it in the end
     if (!dice.oneIn(3) && number == 0) {
       return WalkResult::interrupt();
     }

@@ -7,6 +7,7 @@
 #define ASHLAR_TEST_FUZZ_RANDOM_PROGRAM_H
 
 #include "compiler/job/job.pb.h"
+#include "dialects/exec/exec.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"

@@ -160,6 +160,47 @@ TEST_CASE("variants: merging moves other constants and keeps other kernels", "[p
   REQUIRE(succeeded(passes.run(*a)));
 }
 
+TEST_CASE("variants: merging moves the rows of other constants", "[plan][variants]") {
+  test::context().loadDialect<exec::ExecDialect>();
+  auto loop = [](const std::string &variant, const std::string &stack) {
+    OwningOpRef<ModuleOp> module = test::parse(R"(
+      func.func @forward() -> (tensor<f32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
+        %first = nn.constant dense<0.0> : tensor<f32>
+        %xs = nn.constant dense<)" + stack + R"(> : tensor<3xf32>
+        %y = nn.repeat 3 reversed carried(%c = %first) sliced(%x = %xs) : (tensor<f32>, tensor<3xf32>) -> tensor<f32> {
+          nn.yield %x : tensor<f32>
+        }
+        return %y : tensor<f32>
+      })");
+    PassManager passes(module->getContext());
+    lower::PlanMemoryPassOptions options;
+    options.variantName = variant;
+    passes.addPass(lower::createPlanMemoryPass(options));
+    REQUIRE(succeeded(passes.run(*module)));
+    return module;
+  };
+  auto rowsOf = [](ModuleOp module) {
+    std::vector<std::pair<uint64_t, std::vector<int64_t>>> rows; // offsets and strides
+    module.walk([&](exec::CopyOp copy) {
+      if (exec::BufferAttr source = copy.getSource(); !source.getStrides().empty() && source.getSpace() == exec::Space::Constant) {
+        rows.emplace_back(source.getOffset(), source.getStrides());
+      }
+    });
+    return rows;
+  };
+  OwningOpRef<ModuleOp> a = loop("default", "[1.0, 2.0, 3.0]"), b = loop("deterministic", "[4.0, 5.0, 6.0]");
+  const auto row = rowsOf(*a).at(0);
+  REQUIRE(row.second == std::vector<int64_t>{-4});
+  pipelines::mergeVariants(*a, *b);
+  REQUIRE(count<exec::ConstantOp>(*a) == 3);
+  const auto rows = rowsOf(*a);
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0] == row);
+  CHECK(rows[1].second == row.second);
+  auto constants = llvm::to_vector(a->getOps<exec::ConstantOp>());
+  CHECK(rows[1].first == constants.back().getOffset() + 2 * sizeof(float));
+}
+
 namespace {
 
 // The passes in a pipeline, in order; those of a point bear its name.

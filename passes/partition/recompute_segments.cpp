@@ -56,7 +56,8 @@ public:
     }
     for (Operation &op : llvm::reverse(step.front().without_terminator())) {
       paths[&op] = pathOf(&op);
-      if (phases.of(&op) == nn::Phase::Forward && isPure(&op) && !isa<nn::ReadOp, nn::RepeatOp>(op) && !op.hasTrait<OpTrait::ConstantLike>()) {
+      if (phases.of(&op) == nn::Phase::Forward && isPure(&op) && !isa<nn::ReadOp, nn::RepeatOp>(op) &&
+          !op.hasTrait<OpTrait::ConstantLike>()) {
         settings[&op] = rules.of(paths[&op]);
         ops.push_back(&op);
       }

@@ -170,10 +170,10 @@ typedef enum {
 typedef struct {
   int64_t batch, m, n, k;
   uint32_t transpose_a, transpose_b;
-  uint32_t addend;      // ashlar_rt_addend
-  uint32_t epilogue;    // ashlar_rt_epilogue
-  uint32_t operand_sum; // ashlar_rt_operand_sum
-  uint32_t allow_tf32;  // f32 operands may be rounded to 10 bits of mantissa
+  uint32_t addend;        // ashlar_rt_addend
+  uint32_t epilogue;      // ashlar_rt_epilogue
+  uint32_t operand_sum;   // ashlar_rt_operand_sum
+  uint32_t allow_tf32;    // f32 operands may be rounded to 10 bits of mantissa
   uint32_t fixed_weights; // ashlar_rt_weights
   uint32_t bytes;         // 0, or ASHLAR_RT_BYTES and which operands are signed
   uint32_t narrow;        // of bf16 or f16: ASHLAR_RT_BF16 or ASHLAR_RT_F16, else 0

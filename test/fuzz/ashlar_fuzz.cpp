@@ -173,8 +173,7 @@ struct Kind {
   double least;
 };
 constexpr Kind kKinds[] = {{kFusedCensus, 0.02},      {kPipelineCensus, 0.04},   {kDeepPipelineCensus, 0.01}, {kDataHaloCensus, 0.008},
-                           {kShapePairCensus, 0.004}, {kUndecidedCensus, 0.006}, {kCutMeshCensus, 0.006},
-                           {kRepeatCensus, 0.1}};
+                           {kShapePairCensus, 0.004}, {kUndecidedCensus, 0.006}, {kCutMeshCensus, 0.006},     {kRepeatCensus, 0.1}};
 
 // Returns what is wrong with a census: ops that never occurred, kinds of which there are too few.
 std::vector<std::string> faultsOf(MLIRContext &context, const Census &census) {

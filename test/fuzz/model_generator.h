@@ -25,7 +25,8 @@ class ModelGenerator {
 public:
   ModelGenerator(Dice &dice, mlir::ModuleOp module, const ModelOptions &options)
       : dice(dice), laterDice(dice), lastDice(Dice(laterDice).roll(INT64_MAX)), attentionDice(Dice(lastDice).roll(INT64_MAX)),
-        repeatDice(Dice(attentionDice).roll(INT64_MAX)), options(options), module(module), b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
+        repeatDice(Dice(attentionDice).roll(INT64_MAX)), options(options), module(module),
+        b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
 
   // Adds the variables and the function to the module.
   void generate();
@@ -102,7 +103,7 @@ private:
   llvm::SmallVector<mlir::Value> makeBody(llvm::ArrayRef<mlir::Value> outside);
   void repeat();
 
-  // Adds the results of so many makers, drawn from all but those of words.
+  // Adds the results of so many makers, none of words.
   void addOps(int64_t count);
 
   // Returns the counts of the bodies around, the outermost first.

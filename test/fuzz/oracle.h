@@ -75,14 +75,14 @@ inline constexpr const char *kPipelineCensus = "pipelines", *kRefusedPipelineCen
 
 // What programs are counted as of kinds in which faults were found: with a conv_data whose operand or result is exchanged between devices;
 // with two shapes of a value that are one on a device, and gathered; cut into stages, with levels of optimizer parallelism and recompute
-// rules; with repeats when partitioned, in pipelines, and with collectives in bodies; on a mesh that redistributions cut; with elements that rounding decides, and with some that went further than twice as far as it
-// was seen to move them. Of those that become executables it is counted which faults they would show (planted.h).
+// rules; with repeats when partitioned, in pipelines, and with collectives in bodies; on a mesh that redistributions cut; with elements
+// that rounding decides, and with some that went further than twice as far as it was seen to move them. Of executables it
+// is counted which faults they would show (planted.h).
 inline constexpr const char *kDataHaloCensus = "halos of nn.conv_data", *kShapePairCensus = "gathers of two shapes",
                             *kDeepPipelineCensus = "pipelines, levels, recompute", *kCutMeshCensus = "cut meshes",
                             *kRepeatCensus = "repeats", *kRepeatPipelineCensus = "repeats in pipelines",
-                            *kRepeatCollectiveCensus = "collectives in repeats",
-                            *kUndecidedCensus = "undecided by rounding", *kFurtherCensus = "further than rounding seen",
-                            *kShownCensus = "shows ";
+                            *kRepeatCollectiveCensus = "collectives in repeats", *kUndecidedCensus = "undecided by rounding",
+                            *kFurtherCensus = "further than rounding seen", *kShownCensus = "shows ";
 
 struct CheckOptions {
   // Adds the passes from global shapes to one device's program; the compiler's own when not given.

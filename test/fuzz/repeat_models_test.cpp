@@ -33,10 +33,10 @@ void addCarriedKinds(nn::RepeatOp op, unsigned number, Kinds &kinds) {
   Value next = op.getYielded()[number];
   const std::optional<nn::RepeatArgument> argument = nn::argumentOfRepeat(next);
   const bool isCarried = argument && argument->repeat == op && argument->kind == nn::RepeatArgument::Kind::Carried;
-  kinds.insert(typeOf(next).getElementType().isInteger()   ? "carries integers"
-               : !isCarried                                ? "carries another value"
+  kinds.insert(typeOf(next).getElementType().isInteger()  ? "carries integers"
+               : !isCarried                               ? "carries another value"
                : next == op.getCarriedArguments()[number] ? "carries it unchanged"
-                                                           : "swaps");
+                                                          : "swaps");
 }
 
 // Returns what a repeat is like.
@@ -90,10 +90,33 @@ TEST_CASE("fuzz: random models have repeats of all kinds", "[fuzz]") {
       ++counts[kind];
     }
   }
-  for (const char *kind : {"trains", "runs forward", "nested", "reversed", "forward", "small rows", "uneven rows", "aligned rows",
-                           "carries another value", "carries it unchanged", "swaps", "carries integers", "stacks", "stacks a constant",
-                           "stacks an argument", "feeds another", "slices a parameter", "slices a constant", "slices a tensor",
-                           "captures a variable", "captures a tensor", "count 0", "count 1", "count 2", "count 3", "count 4", "count 5"}) {
+  for (const char *kind : {"trains",
+                           "runs forward",
+                           "nested",
+                           "reversed",
+                           "forward",
+                           "small rows",
+                           "uneven rows",
+                           "aligned rows",
+                           "carries another value",
+                           "carries it unchanged",
+                           "swaps",
+                           "carries integers",
+                           "stacks",
+                           "stacks a constant",
+                           "stacks an argument",
+                           "feeds another",
+                           "slices a parameter",
+                           "slices a constant",
+                           "slices a tensor",
+                           "captures a variable",
+                           "captures a tensor",
+                           "count 0",
+                           "count 1",
+                           "count 2",
+                           "count 3",
+                           "count 4",
+                           "count 5"}) {
     CAPTURE(kind, counts[kind]);
     CHECK(counts[kind] >= 20);
   }

@@ -13,7 +13,7 @@
 
 namespace ashlar::nn {
 
-// Writes the repeats of a block in the flat form, those in their bodies, too, without results that nothing reads.
+// Writes the repeats of a block in the flat form, inner ones, too, without results that nothing reads.
 void flattenRepeats(mlir::Block &block);
 
 // Makes nn.repeat of all flat loops of a block. Broadcasts that only repeat elements of smaller tensors go into the bodies, as constants
@@ -33,8 +33,8 @@ mlir::Value findLast(mlir::Value carried);
 // The loops that the ops and values of a block in the flat form are in, by number, sorted.
 using Loops = llvm::SmallVector<int64_t, 1>;
 
-// State: for each value the loops in whose iterations it has other elements; for each loop those around it, and its count. Assumes that all
-// ops of a loop come before its nn.repeat_next and nn.repeat_stack ops, as flattenRepeats() leaves them.
+// State: for each value the loops in whose iterations it has other elements; for each loop the ones around it, and its count. Assumes that
+// all ops of a loop come before its nn.repeat_next and nn.repeat_stack ops, as flattenRepeats() leaves them.
 class LoopNest {
 public:
   explicit LoopNest(mlir::Block &block);

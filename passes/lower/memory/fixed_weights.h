@@ -31,7 +31,7 @@ private:
 // Returns whether no instruction of a repeat writes bytes of a buffer of the arena, which does not move in it.
 bool staysInRepeat(exec::RepeatOp repeat, exec::BufferAttr buffer);
 
-// Marks the calls with fixed weights, and those in repeats with kept ones, in all programs except @init.
+// Marks the calls with fixed weights, and calls in repeats with kept ones, in all programs except @init.
 void markFixedWeights(exec::VariantOp variant);
 
 // Removes all marks.

@@ -61,7 +61,7 @@ struct CpuSurroundings {
   char *address(const ashlar_rt_buffer &buffer, int device, uint64_t slot) const;
 };
 
-// Weights of one device that are ordered once, in pieces, for all calls that read them in one order: fixed ones, or those that a repeat
+// Weights of one device that are ordered once, in pieces, for all calls that read them in one order: fixed ones, or ones that a repeat
 // keeps, each time that it begins.
 struct OrderedWeights {
   const ashlar_rt_instr *instr; // the first one of them

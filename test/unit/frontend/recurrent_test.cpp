@@ -451,6 +451,7 @@ TEST_CASE("onnx recurrent layers check their inputs", "[frontend]") {
                              .output("y")),
              contains("length 3 in sequence_lens is not in [0, 2]"));
   // However many steps it has, it has one body.
-  CHECK_THAT(print(*import(OnnxModel(14).input("x", {1 << 20, 1, 1}).input("w", {1, 1, 1}).node("RNN", {"x", "w", "w"}, {"y"}).output("y"))),
-             contains("nn.repeat 1048576 carried("));
+  CHECK_THAT(
+      print(*import(OnnxModel(14).input("x", {1 << 20, 1, 1}).input("w", {1, 1, 1}).node("RNN", {"x", "w", "w"}, {"y"}).output("y"))),
+      contains("nn.repeat 1048576 carried("));
 }

@@ -137,7 +137,7 @@ def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
     **Constraints:** (C1) only variants, constants and kernels at module level; (C2) every buffer inside the arena or the constants,
     aligned; (C3) constants are not written; (C4) named tensors and coordinates share no byte; (C5) a buffer that is read was last written
     entirely by one instruction, or before the program as a named tensor; (C6) one instruction's results share no byte; (C7) a call passes
-    the buffers of its kernel; (C8) it writes exactly the buffers to which its kernel stores; (C9) the axes of a collective partition the
+    the buffers of its kernel; (C8) it writes exactly the buffers to which its kernel stores, but for ones without elements; (C9) the axes of a collective partition the
     devices into groups, and device_ids are a permutation of the ranks; (C10) its root and pairs are members of a group, and no member is
     the target of two pairs; (C11) each target has the shape that follows from the kind and its source. By (C9) to (C11), and because
     programs have no conditions, the members of a group join the same collectives in the same order (docs/communication.md). (C12) A

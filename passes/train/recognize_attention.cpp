@@ -11,6 +11,7 @@
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/programs.h"
 #include "dialects/nn/repeat/repeats.h"
+#include "dialects/nn/result_names.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/names.h"
 #include "dialects/support/rule_set.h"
@@ -289,10 +290,8 @@ private:
 
   // The names of the results of an op, and its path.
   static void forEachName(Operation *op, function_ref<void(StringRef)> visit) {
-    for (StringRef attribute : {nn::kOutputsAttr, nn::kAliasesAttr}) {
-      if (auto names = op->getAttrOfType<ArrayAttr>(attribute)) {
-        llvm::for_each(names.getAsRange<StringAttr>(), [&](StringAttr name) { visit(name.getValue()); });
-      }
+    for (OpResult result : op->getResults()) {
+      llvm::for_each(nn::namesOf(result), visit);
     }
     if (StringRef path = nn::getPath(op->getLoc()); !path.empty()) {
       visit(path);

@@ -237,7 +237,8 @@ std::string profileText(const Program &program, int devices, bool all) {
     const ashlar_rt_instr &instr = program.source.instrs[i];
     const uint64_t calls = runs * timesOfInstr[i];
     const double times = static_cast<double>(calls) * (instr.owner == 0 ? devices : 1), operations = times * operationsOf(instr);
-    if (calls != 0) {
+    const bool ordersNothing = instr.kind == ASHLAR_RT_REPEAT && program.seconds[i] == 0;
+    if (calls != 0 && !ordersNothing) {
       add(kindOf(instr), program.label(i), pathOf(instr.name),
           {program.seconds[i], calls, times * bytesOf(instr), operations, operations > 0 ? program.seconds[i] : 0});
     }

@@ -36,6 +36,7 @@ const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-mixed-precision", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-search-layouts", "test/unit/search/layout_graph_test.cpp"},
     {"ashlar-unroll-repeats", "test/unit/reference/repeat_test.cpp"},
+    {"ashlar-segment-repeats", "test/unit/reference/repeat_test.cpp"},
     {"ashlar-sum-behind-repeats", "test/unit/reference/repeat_test.cpp"},
     {"ashlar-recognize-attention", "test/unit/reference/recognize_attention_test.cpp"},
     {"ashlar-accumulate", "test/fuzz/update_passes_test.cpp"},

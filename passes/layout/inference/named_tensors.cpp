@@ -6,6 +6,7 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/phases.h"
+#include "dialects/nn/result_names.h"
 
 #include <functional>
 
@@ -171,14 +172,9 @@ void NamedTensors::addOps(func::FuncOp function) {
     if (!path.empty()) {
       ofFunction[path].ops.push_back(&op);
     }
-    if (auto names = op.getAttrOfType<ArrayAttr>(nn::kOutputsAttr)) {
-      for (auto [index, name] : llvm::enumerate(names.getAsRange<StringAttr>())) {
-        addTensor(name.getValue(), {TensorRef::OpResult, &op, static_cast<unsigned>(index)});
-      }
-    }
-    if (auto aliases = op.getAttrOfType<ArrayAttr>(nn::kAliasesAttr)) {
-      for (StringAttr name : aliases.getAsRange<StringAttr>()) {
-        addTensor(name.getValue(), {TensorRef::OpResult, &op});
+    for (OpResult result : op.getResults()) {
+      for (StringRef name : nn::namesOf(result)) {
+        addTensor(name, {TensorRef::OpResult, &op, result.getResultNumber()});
       }
     }
   }

@@ -147,8 +147,8 @@ private:
     return most;
   }
 
-  // Orders of weights, by the repeat that keeps them, if one does, and their place.
-  template <typename Desc> using Ordered = std::multimap<std::tuple<Operation *, exec::Space, uint64_t>, Desc>;
+  // Orders of weights, by the repeat that keeps them, if one does, and their place, with its strides.
+  template <typename Desc> using Ordered = std::multimap<std::tuple<Operation *, exec::Space, uint64_t, std::vector<int64_t>>, Desc>;
 
   // The calls' copies of fixed and kept weights, for each device: once for all calls of a program, or of a repeat, that read them in one
   // order.
@@ -169,7 +169,12 @@ private:
       return 0;
     }
     Operation *keeper = call.getKeptWeights() ? call->getParentOp() : nullptr; // each repeat keeps its own
-    std::tuple place(keeper, call.getWeights().getSpace(), static_cast<uint64_t>(call.getWeights().getOffset()));
+    SmallVector<int64_t> strides(call.getWeights().getStrides());
+    while (!strides.empty() && strides.back() == 0) {
+      strides.pop_back();
+    }
+    std::tuple place(keeper, call.getWeights().getSpace(), static_cast<uint64_t>(call.getWeights().getOffset()),
+                     std::vector<int64_t>(strides.begin(), strides.end()));
     auto [begin, end] = known.equal_range(place);
     if (std::any_of(begin, end, [&](const auto &other) { return rt::ordersAlike(other.second, desc); })) {
       return 0;

@@ -96,9 +96,20 @@ Status communicate(const Step &step, ProgressThread &progress, std::vector<uint6
 
 // Has a step of another slot read the ordered weights of the first one.
 void shareWeights(bool areFixed, const Step &first, Step &step, int devices) {
+  step.readsOrdered = first.readsOrdered;
   for (size_t i = 1; areFixed && i < static_cast<size_t>(devices) * step.numBuffers; i += step.numBuffers) {
     step.buffers[i] = first.buffers[i];
   }
+}
+
+// Whether two buffers move by the same bytes in each repeat.
+bool moveAlike(const ashlar_rt_buffer &a, const ashlar_rt_buffer &b) {
+  auto stride = [](const ashlar_rt_buffer &buffer, uint32_t i) { return i < buffer.num_strides ? buffer.strides[i] : 0; };
+  bool same = true;
+  for (uint32_t i = 0; i < std::max(a.num_strides, b.num_strides); ++i) {
+    same &= stride(a, i) == stride(b, i);
+  }
+  return same;
 }
 
 // Finds the devices [begin, end) of this process that run an instruction.
@@ -307,7 +318,8 @@ Status CpuProgram::keepWeights(uint32_t index, const Desc &desc, const Call &cal
     auto [begin, end] = orderedWeights.equal_range(buffer);
     auto known = std::find_if(begin, end, [&](const auto &entry) {
       const ashlar_rt_instr &other = *entry.second.instr;
-      return other.kind == instr.kind && entry.second.keeper == keeper && ordersAlike(*static_cast<const Desc *>(other.desc), desc);
+      return other.kind == instr.kind && entry.second.keeper == keeper && moveAlike(other.buffers[1], instr.buffers[1]) &&
+             ordersAlike(*static_cast<const Desc *>(other.desc), desc);
     });
     if (known == end) {
       orderedMemory.emplace_back();

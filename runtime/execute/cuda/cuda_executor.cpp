@@ -243,10 +243,14 @@ Status CudaExecutor::runWatched(CudaProgram &program, uint64_t microBatch) {
   int device = communicator->firstDevice();
   ASHLAR_RETURN_IF_ERROR(wait());
   ASHLAR_RETURN_IF_ERROR(checkInputs(program, *variant, device, load));
-  for (size_t i = 0; cursor.next(); ++i) {
-    ASHLAR_RETURN_IF_ERROR(program.enqueueAlone(i, slot));
+  for (size_t i = 0; cursor.next();) {
+    const ashlar_rt_instr &instr = program.source.instrs[cursor.instr()];
+    if (instr.kind == ASHLAR_RT_REPEAT) {
+      continue;
+    }
+    ASHLAR_RETURN_IF_ERROR(program.enqueueAlone(i++, slot));
     ASHLAR_RETURN_IF_ERROR(wait());
-    if (runsOn(program.source.instrs[cursor.instr()], device)) {
+    if (runsOn(instr, device)) {
       ASHLAR_RETURN_IF_ERROR(checkNumerics(program, cursor.instr(), device, load));
     }
   }

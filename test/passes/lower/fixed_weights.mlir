@@ -94,36 +94,36 @@ func.func @forward(%x: tensor<64x64xf32> {nn.name = "x"}) -> (tensor<64x64xf32> 
 // row of the repeat itself, and a value of the body, are not. A variable that only @init writes is fixed.
 // CHECK-LABEL: exec.program @forward
 // CHECK: exec.repeat 3 {
-// CHECK: exec.conv forward [{{.*}}memref<6x4x1xf32>{{.*}} epilogue none kept_weights{{$}}
-// CHECK: exec.conv forward [{{.*}}memref<5x6x1xf32>>{{.*}} epilogue none fixed_weights{{$}}
-// CHECK: exec.conv forward [{{.*}}memref<7x5x1xf32>, strides = {{.*}} epilogue none{{$}}
+// CHECK: exec.conv forward [{{.*}}memref<16x8x1xf32>{{.*}} epilogue none kept_weights{{$}}
+// CHECK: exec.conv forward [{{.*}}memref<8x16x1xf32>>{{.*}} epilogue none fixed_weights{{$}}
+// CHECK: exec.conv forward [{{.*}}memref<24x8x1xf32>, strides = {{.*}} epilogue none{{$}}
 // CHECK: exec.repeat 2 {
-// CHECK: exec.conv forward [{{.*}}memref<7x7x1xf32>, strides = {{.*}} epilogue none kept_weights{{$}}
+// CHECK: exec.conv forward [{{.*}}memref<24x24x1xf32>, strides = {{.*}} epilogue none kept_weights{{$}}
 // CHECK: }
-// CHECK: exec.conv forward [{{.*}}memref<4x7x1xf32>>{{.*}} epilogue none{{$}}
-nn.variable @fixed : tensor<5x6x1xf32>
+// CHECK: exec.conv forward [{{.*}}memref<8x24x1xf32>>{{.*}} epilogue none{{$}}
+nn.variable @fixed : tensor<8x16x1xf32>
 func.func @init() attributes {nn.program = #nn.program<init>} {
-  %w = nn.constant dense<0.5> : tensor<5x6x1xf32>
-  nn.write @fixed, %w : tensor<5x6x1xf32>
+  %w = nn.constant dense<0.5> : tensor<8x16x1xf32>
+  nn.write @fixed, %w : tensor<8x16x1xf32>
   return
 }
-func.func @forward(%x: tensor<2x8x4xf32> {nn.name = "x"}, %narrow: tensor<6x4x1xf32> {nn.name = "narrow"}, %rows: tensor<3x7x5x1xf32> {nn.name = "rows"},
-                   %squares: tensor<3x7x7x1xf32> {nn.name = "squares"}, %last: tensor<4x7x1xf32> {nn.name = "last"})
-    -> (tensor<2x8x4xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
-  %w = nn.exp %narrow : tensor<6x4x1xf32>
-  %f = nn.read @fixed : tensor<5x6x1xf32>
+func.func @forward(%x: tensor<2x8x8xf32> {nn.name = "x"}, %narrow: tensor<16x8x1xf32> {nn.name = "narrow"}, %rows: tensor<3x24x8x1xf32> {nn.name = "rows"},
+                   %squares: tensor<3x24x24x1xf32> {nn.name = "squares"}, %last: tensor<8x24x1xf32> {nn.name = "last"})
+    -> (tensor<2x8x8xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
+  %w = nn.exp %narrow : tensor<16x8x1xf32>
+  %f = nn.read @fixed : tensor<8x16x1xf32>
   %y = nn.repeat 3 carried(%a = %x) sliced(%row = %rows, %square = %squares) captured(%v = %w, %g = %f, %l = %last)
-      : (tensor<2x8x4xf32>, tensor<3x7x5x1xf32>, tensor<3x7x7x1xf32>, tensor<6x4x1xf32>, tensor<5x6x1xf32>, tensor<4x7x1xf32>) -> (tensor<2x8x4xf32>) {
-    %b = nn.conv %a, %v channels_last windows = [#nn.window<1>] : tensor<2x8x4xf32>, tensor<6x4x1xf32> -> tensor<2x8x6xf32>
-    %c = nn.conv %b, %g channels_last windows = [#nn.window<1>] : tensor<2x8x6xf32>, tensor<5x6x1xf32> -> tensor<2x8x5xf32>
-    %d = nn.conv %c, %row channels_last windows = [#nn.window<1>] : tensor<2x8x5xf32>, tensor<7x5x1xf32> -> tensor<2x8x7xf32>
-    %e = nn.repeat 2 carried(%h = %d) captured(%s = %square) : (tensor<2x8x7xf32>, tensor<7x7x1xf32>) -> (tensor<2x8x7xf32>) {
-      %next = nn.conv %h, %s channels_last windows = [#nn.window<1>] : tensor<2x8x7xf32>, tensor<7x7x1xf32> -> tensor<2x8x7xf32>
-      nn.yield %next : tensor<2x8x7xf32>
+      : (tensor<2x8x8xf32>, tensor<3x24x8x1xf32>, tensor<3x24x24x1xf32>, tensor<16x8x1xf32>, tensor<8x16x1xf32>, tensor<8x24x1xf32>) -> (tensor<2x8x8xf32>) {
+    %b = nn.conv %a, %v channels_last windows = [#nn.window<1>] : tensor<2x8x8xf32>, tensor<16x8x1xf32> -> tensor<2x8x16xf32>
+    %c = nn.conv %b, %g channels_last windows = [#nn.window<1>] : tensor<2x8x16xf32>, tensor<8x16x1xf32> -> tensor<2x8x8xf32>
+    %d = nn.conv %c, %row channels_last windows = [#nn.window<1>] : tensor<2x8x8xf32>, tensor<24x8x1xf32> -> tensor<2x8x24xf32>
+    %e = nn.repeat 2 carried(%h = %d) captured(%s = %square) : (tensor<2x8x24xf32>, tensor<24x24x1xf32>) -> (tensor<2x8x24xf32>) {
+      %next = nn.conv %h, %s channels_last windows = [#nn.window<1>] : tensor<2x8x24xf32>, tensor<24x24x1xf32> -> tensor<2x8x24xf32>
+      nn.yield %next : tensor<2x8x24xf32>
     }
-    %k = nn.neg %l : tensor<4x7x1xf32>
-    %z = nn.conv %e, %k channels_last windows = [#nn.window<1>] : tensor<2x8x7xf32>, tensor<4x7x1xf32> -> tensor<2x8x4xf32>
-    nn.yield %z : tensor<2x8x4xf32>
+    %k = nn.neg %l : tensor<8x24x1xf32>
+    %z = nn.conv %e, %k channels_last windows = [#nn.window<1>] : tensor<2x8x24xf32>, tensor<8x24x1xf32> -> tensor<2x8x8xf32>
+    nn.yield %z : tensor<2x8x8xf32>
   }
-  return %y : tensor<2x8x4xf32>
+  return %y : tensor<2x8x8xf32>
 }

@@ -98,10 +98,11 @@ VariantList listVariants(const job::Job &job, exec::Target target = exec::Target
 // `joinsAttention`: with ops for the attentions of the model.
 void addTrainPasses(mlir::OpPassManager &passes, const job::Job &job, exec::Target target = exec::Target::Cpu, bool joinsAttention = true);
 
-// Attaches the job's rules about parameters, other than layouts, to the module, for addTrainPasses: in every mode.
+// Attaches the job's rules about parameters, other than layouts, and about rematerialization to the module, for addTrainPasses: in every
+// mode.
 void attachSettings(mlir::ModuleOp module, const job::Job &job);
 
-// Attaches the rules on ops to the module: stages of a pipeline, and rematerialization. Fails with an error when a rule about the latter
+// Attaches the rules about stages of a pipeline to the module. Fails with an error when one of these, or a rule about rematerialization,
 // matches no op, or two contradict each other.
 mlir::LogicalResult attachOpRules(mlir::ModuleOp module, const job::Job &job);
 

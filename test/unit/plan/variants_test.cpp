@@ -23,12 +23,24 @@ job::Job jobOf(const std::string &text) {
 
 const char *const kTraining = "loss { softmax_cross_entropy { logits: \"y\" labels: \"l\" } } optimizer { sgd {} learning_rate: 0.1 } ";
 
+// A module after its memory plan.
+OwningOpRef<ModuleOp> planned(const std::string &variant, const std::string &text) {
+  OwningOpRef<ModuleOp> module = test::parse(text);
+  PassManager passes(module->getContext());
+  lower::PlanMemoryPassOptions options;
+  options.variantName = variant;
+  passes.addPass(lower::createPlanMemoryPass(options));
+  REQUIRE(succeeded(passes.run(*module)));
+  return module;
+}
+
 // A module after lowering that copies a constant into a variable and runs one kernel.
 OwningOpRef<ModuleOp> lowered(const std::string &variant, const std::string &constant, const std::string &op) {
-  OwningOpRef<ModuleOp> module = test::parse(R"(
+  return planned(variant, R"(
     nn.variable @w : tensor<2xf32>
     func.func @init() attributes {nn.program = #nn.program<init>} {
-      %c = nn.constant dense<)" + constant + R"(> : tensor<2xf32>
+      %c = nn.constant dense<)" +
+                              constant + R"(> : tensor<2xf32>
       nn.write @w, %c : tensor<2xf32>
       return
     }
@@ -40,12 +52,6 @@ OwningOpRef<ModuleOp> lowered(const std::string &variant, const std::string &con
       }
       return %y : tensor<2xf32>
     })");
-  PassManager passes(module->getContext());
-  lower::PlanMemoryPassOptions options;
-  options.variantName = variant;
-  passes.addPass(lower::createPlanMemoryPass(options));
-  REQUIRE(succeeded(passes.run(*module)));
-  return module;
 }
 
 template <typename Op> size_t count(ModuleOp module) {
@@ -163,21 +169,16 @@ TEST_CASE("variants: merging moves other constants and keeps other kernels", "[p
 TEST_CASE("variants: merging moves the rows of other constants", "[plan][variants]") {
   test::context().loadDialect<exec::ExecDialect>();
   auto loop = [](const std::string &variant, const std::string &stack) {
-    OwningOpRef<ModuleOp> module = test::parse(R"(
+    return planned(variant, R"(
       func.func @forward() -> (tensor<f32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
         %first = nn.constant dense<0.0> : tensor<f32>
-        %xs = nn.constant dense<)" + stack + R"(> : tensor<3xf32>
+        %xs = nn.constant dense<)" +
+                                stack + R"(> : tensor<3xf32>
         %y = nn.repeat 3 reversed carried(%c = %first) sliced(%x = %xs) : (tensor<f32>, tensor<3xf32>) -> tensor<f32> {
           nn.yield %x : tensor<f32>
         }
         return %y : tensor<f32>
       })");
-    PassManager passes(module->getContext());
-    lower::PlanMemoryPassOptions options;
-    options.variantName = variant;
-    passes.addPass(lower::createPlanMemoryPass(options));
-    REQUIRE(succeeded(passes.run(*module)));
-    return module;
   };
   auto rowsOf = [](ModuleOp module) {
     std::vector<std::pair<uint64_t, std::vector<int64_t>>> rows; // offsets and strides

@@ -160,6 +160,7 @@ def Nn_FloatTensor : StaticShapeTensorOf<[F16, BF16, F32, F64]>;
 def Nn_NumericTensor : StaticShapeTensorOf<!listconcat([F16, BF16, F32, F64], Nn_Integers)>;
 def Nn_BoolTensor : StaticShapeTensorOf<[I1]>;
 def Nn_BitsTensor : StaticShapeTensorOf<!listconcat([I1], Nn_Integers)>; // of integers, a logical op is one of each bit
+def Nn_LabelScalar : 0DTensorOf<[I32, I64]>;
 def Nn_BoolScalar : 0DTensorOf<[I1]>;
 def Nn_IndexTensor : StaticShapeTensorOf<[I64]>;
 def Nn_LabelTensor : StaticShapeTensorOf<[I32, I64]>;

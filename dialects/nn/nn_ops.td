@@ -373,6 +373,31 @@ def Nn_ScatterAddOp : Nn_DifferentiableOp<"scatter_add", Nn_Computes<"Simple", "
   }];
 }
 
+def Nn_InsertOp : Nn_DifferentiableOp<"insert", Nn_Computes<"Simple", "Move", "none">,
+                                      [UpdatingOpInterface, Nn_Expandable, AllTypesMatch<["base", "result"]>, RoundsNothing]> {
+  let summary = "A tensor with new rows at an index that is known when it runs";
+  let description = [{
+    The result is `base`, with the elements of `rows` at the places [index, index + n) of `dim`, where n is the size of `dim` in `rows`.
+    Rows at places outside [0, size of `dim`) are dropped. So a program writes keys and values of new positions into its tables: where the
+    base is a variable that the program writes next, only the rows move ([memory_plan.md](../memory_plan.md#in-place-updates)).
+
+        %y = nn.insert %rows into %base at %index dim = 2
+           : tensor<2x12x1x64xf32>, tensor<2x12x1024x64xf32>, tensor<i64> -> tensor<2x12x1024x64xf32>
+
+    **Constraints:** (C1) `dim` is within the rank of the base; (C2) `rows` has the shape of the base, except for the size of `dim`; (C3) element
+    types agree.
+  }];
+  let arguments = (ins Nn_Tensor:$rows, Nn_Tensor:$base, Nn_LabelScalar:$index, I64Attr:$dim);
+  let results = (outs Nn_Tensor:$result);
+  let assemblyFormat = [{
+    $rows `into` $base `at` $index `dim` `=` $dim attr-dict `:` type($rows) `,` type($base) `,` type($index) `->` type($result)
+  }];
+  let hasVerifier = 1;
+  let extraClassDeclaration = [{
+    ::mlir::OpOperand &getUpdatedMutable() { return getBaseMutable(); }
+  }];
+}
+
 //===-- Reduction, contraction, loss --------------------------------------------------------------------------------------------------===//
 
 def Nn_ReduceOp : Nn_DifferentiableOp<"reduce", Nn_Computes<"Simple", "Wide", "reduced">,

@@ -167,6 +167,17 @@ def IndexingOpInterface : OpInterface<"IndexingOpInterface"> {
   ];
 }
 
+def UpdatingOpInterface : OpInterface<"UpdatingOpInterface"> {
+  let cppNamespace = "::ashlar";
+  let description = [{
+    An op whose result is an operand of its type with some elements replaced by elements of others. The result takes the bytes of that
+    operand where nothing else reads them: then only the other operands move, and a program is to be estimated by them.
+  }];
+  let methods = [
+    InterfaceMethod<"Returns the operand that the result replaces.", "::mlir::OpOperand &", "getUpdatedMutable", (ins)>
+  ];
+}
+
 def DrawingOpInterface : OpInterface<"DrawingOpInterface"> {
   let cppNamespace = "::ashlar";
   let description = [{

@@ -275,7 +275,12 @@ int64_t DeviceRates::callPs(const Work &work, int64_t bytes) const {
 
 bool runsAlone(Operation *op) {
   auto compute = dyn_cast<ComputeOpInterface>(op);
-  return !compute || compute.getCost() == Cost::Contraction || isa<IndexingOpInterface>(op);
+  return !compute || compute.getCost() == Cost::Contraction || isa<IndexingOpInterface, UpdatingOpInterface>(op);
+}
+
+std::optional<unsigned> findUpdated(Operation *op) {
+  auto update = dyn_cast_or_null<UpdatingOpInterface>(op);
+  return update ? std::optional(update.getUpdatedMutable().getOperandNumber()) : std::nullopt;
 }
 
 Work &Work::operator+=(const Work &other) {
@@ -286,7 +291,7 @@ Work &Work::operator+=(const Work &other) {
   return *this;
 }
 
-// Elements are the products that a contraction adds up, else those of the largest tensor.
+// Elements are the products that a contraction adds up, else those of the largest tensor that moves.
 Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results) {
   auto compute = dyn_cast<ComputeOpInterface>(op);
   if (!compute || results.empty()) {
@@ -294,8 +299,13 @@ Work workOf(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedT
   }
   __int128 elements = 0;
   auto add = [&](RankedTensorType type) { elements = std::max<__int128>(elements, type.getNumElements()); };
-  llvm::for_each(results, add);
-  if (!isa<IndexingOpInterface>(op)) {
+  if (std::optional<unsigned> updated = findUpdated(op)) {
+    llvm::for_each(operands.take_front(*updated), add);
+    llvm::for_each(operands.drop_front(*updated + 1), add);
+  } else {
+    llvm::for_each(results, add);
+  }
+  if (!isa<IndexingOpInterface, UpdatingOpInterface>(op)) {
     llvm::for_each(operands, add);
   }
   std::optional<RateClass> rateClass;
@@ -320,9 +330,13 @@ int64_t opTimePs(Operation *op, const DeviceRates &rates) {
 
 int64_t opTimePs(Operation *op, ArrayRef<RankedTensorType> operands, ArrayRef<RankedTensorType> results, const DeviceRates &rates) {
   const Work work = workOf(op, operands, results);
+  const std::optional<unsigned> updated = findUpdated(op);
   int64_t bytes = 0;
-  for (RankedTensorType type : llvm::concat<const RankedTensorType>(operands, results)) {
-    bytes += byteSize(type);
+  for (auto [number, type] : llvm::enumerate(operands)) {
+    bytes += !updated ? byteSize(type) : number == *updated ? 0 : 2 * byteSize(type); // read and written
+  }
+  for (RankedTensorType type : results) {
+    bytes += updated ? 0 : byteSize(type);
   }
   return runsAlone(op) ? rates.callPs(work, bytes) : rates.timePs(work, bytes);
 }

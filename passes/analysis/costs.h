@@ -177,9 +177,13 @@ struct DeviceRates {
   int64_t callPs(const Work &work, int64_t bytes) const;
 };
 
-// Returns whether an op is an instruction of its own, outside generated kernels: a product, a convolution, a look-up of rows, an op without
-// computation.
+// Returns whether an op is an instruction of its own, outside generated kernels: a product, a convolution, a look-up of rows, an update of
+// some, an op without computation.
 bool runsAlone(mlir::Operation *op);
+
+// Returns the operand whose bytes the result of an op takes, with some elements replaced (UpdatingOpInterface): neither of them is moved.
+// Nothing: the op has none.
+std::optional<unsigned> findUpdated(mlir::Operation *op);
 
 // Returns the work of an op on tensors of these types, which may be local types instead of its own. None where it only moves data.
 //   nn.matmul (m, k) x (k, n): 2 m n k;   nn.add of n elements: n;   nn.exp: 16 n

@@ -152,4 +152,90 @@ Tensor ScatterAddOp::evaluate(ArrayRef<Tensor> operands) {
   return result;
 }
 
+//===-- nn.insert ---------------------------------------------------------------------------------------------------------------------===//
+
+namespace {
+
+// Returns the numbers of rows that stand along dim `dim` of a tensor of `shape`, the same ones for all dims before it: what the last of
+// these counts is `function` of the index of the row along the dim, and of the scalar `at`.
+template <typename F> Value numberRows(NnBuilder &b, Value at, ArrayRef<int64_t> shape, int64_t dim, F function) {
+  ArrayRef<int64_t> batch = shape.take_front(dim + 1);
+  SmallVector<int64_t> strides(dim + 1, 0);
+  strides.back() = 1;
+  auto type = RankedTensorType::get(batch, b.getI64Type());
+  Value start = BroadcastOp::create(b, type, b.as(b.getI64Type(), at), ArrayRef<int64_t>());
+  return function(IndexOp::create(b, type, strides).getResult(), start);
+}
+
+} // namespace
+
+LogicalResult InsertOp::verify() {
+  RankedTensorType rows = getRows().getType(), base = getBase().getType();
+  const auto dim = static_cast<int64_t>(getDim());
+  if (dim < 0 || dim >= base.getRank()) { // C1
+    return emitOpError("dim ") << dim << " is not within rank " << base.getRank();
+  }
+  SmallVector<int64_t> expected(base.getShape());
+  expected[dim] = rows.getRank() == base.getRank() ? rows.getDimSize(dim) : 1;
+  if (rows.getShape() != ArrayRef<int64_t>(expected)) { // C2
+    return emitOpError("has rows of ") << rows << " for a base of " << base << "; they may differ in the size of dim " << dim << " alone";
+  }
+  return verifySameElementType(*this, rows, base); // C3
+}
+
+// insert dim = 1: ([i, k], [i, j], []) -> ([i, j]) replicated={j} replicated={k}
+ShardingRule InsertOp::getShardingRule() {
+  ShardingRule rule;
+  TensorFactors base;
+  for (auto [d, size] : llvm::enumerate(getType().getShape())) {
+    const bool isDim = static_cast<int64_t>(d) == static_cast<int64_t>(getDim());
+    base.push_back({rule.addFactor(size, isDim ? FactorKind::NeedReplication : FactorKind::PassThrough)});
+  }
+  TensorFactors rows = base;
+  rows[getDim()] = {rule.addFactor(shapeOf(getRows())[getDim()], FactorKind::NeedReplication)};
+  rule.operands = {rows, base, {}};
+  rule.results = {base};
+  return rule;
+}
+
+// The base gets what its rows that stay get, the rows what the rows of the result in their places get.
+void InsertOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
+  NnBuilder b(*this, builder);
+  const auto dim = static_cast<int64_t>(getDim());
+  Value zeros = b.constant(getRows().getType(), 0);
+  out[1] = InsertOp::create(b, getType(), zeros, g[0], getIndex(), dim);
+  Value places = numberRows(b, getIndex(), shapeOf(getRows()), dim, [&](Value row, Value start) { return b.add(row, start); });
+  out[0] = GatherOp::create(b, g[0], places, dim);
+}
+
+Tensor InsertOp::evaluate(ArrayRef<Tensor> operands) {
+  const Tensor &rows = operands[0];
+  const auto dim = static_cast<int64_t>(getDim());
+  const int64_t size = getType().getDimSize(dim), count = rows.getShape()[dim], first = operands[2].getInt(0);
+  Tensor result = operands[1];
+  forEachIndex(rows.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
+    if (first >= -count && first < size && first + index[dim] >= 0 && first + index[dim] < size) {
+      Index to(index);
+      to[dim] += first;
+      result.copyElement(result.linearize(to), rows, i);
+    }
+  });
+  return result;
+}
+
+// select(0 <= t - index < n, row t - index, base) at place t. Differences wrap around, so that no index is near by mistake.
+Value InsertOp::buildExpansion(OpBuilder &builder) {
+  NnBuilder b(*this, builder);
+  const auto dim = static_cast<int64_t>(getDim());
+  const int64_t count = shapeOf(getRows())[dim];
+  Value numbers = numberRows(b, getIndex(), getType().getShape(), dim, [&](Value place, Value start) { return b.sub(place, start); });
+  Value isNew = AndOp::create(b, b.compare(Predicate::Ge, numbers, 0), b.compare(Predicate::Lt, numbers, static_cast<double>(count)));
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, dim + 1));
+  Value condition = BroadcastOp::create(b, getType().clone(b.getI1Type()), isNew, dims);
+  const bool isBool = getType().getElementType().isInteger(1);
+  Value table = isBool ? b.as(b.getI8Type(), getRows()) : getRows();
+  Value rows = b.as(getResult(), GatherOp::create(b, table, numbers, dim));
+  return b.select(condition, rows, getBase());
+}
+
 } // namespace ashlar::nn

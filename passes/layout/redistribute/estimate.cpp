@@ -125,7 +125,7 @@ public:
       one.isCall = forms[op] == Form::Call;
       one.isMemoryBound = rates.timePs(0, 0, clamp(work.bytes)) >= rates.timePs(clamp(work.flops), clamp(work.narrowFlops), 0);
       for (unsigned result : program.ops[op].results) {
-        one.isWritten.push_back(forms[op] != Form::Source && forms[op] != Form::Alias && isStored(result));
+        one.isWritten.push_back(isWritten(op, result) && !analysis::findUpdated(program.ops[op].op));
       }
       for (auto [operand, value] : reads[op]) {
         if (!isReadFree(workOf[op], value)) {
@@ -391,7 +391,7 @@ private:
   void noteReader(unsigned value, size_t reader, unsigned position) {
     lastReads[value] = std::max(lastReads[value], times[reader]);
     isKept[value] = isKept[value] || forms[reader] == Form::Write;
-    if (forms[reader] != Form::Write && !isSent(reader) && readers.insert({workOf[reader], value}).second) {
+    if (forms[reader] != Form::Write && !isSent(reader) && !isUpdated(reader, position) && readers.insert({workOf[reader], value}).second) {
       reads[reader].push_back({position, value});
     }
   }
@@ -409,6 +409,23 @@ private:
   }
 
   int64_t bytesOf(unsigned value) const { return byteSize(program.values[value]); }
+
+  // Whether the result of the op takes the bytes of this operand.
+  bool isUpdated(size_t op, unsigned position) const { return analysis::findUpdated(program.ops[op].op) == position; }
+
+  bool isWritten(size_t op, unsigned result) const { return forms[op] != Form::Source && forms[op] != Form::Alias && isStored(result); }
+
+  // Returns the bytes that an op writes to a result: where that takes the bytes of an operand, those of the others.
+  int64_t bytesWritten(size_t op, unsigned result) const {
+    if (!isWritten(op, result) || !analysis::findUpdated(program.ops[op].op)) {
+      return isWritten(op, result) ? bytesOf(result) : 0;
+    }
+    int64_t bytes = 0;
+    for (auto [position, operand] : llvm::enumerate(program.ops[op].operands)) {
+      bytes += isUpdated(op, position) ? 0 : bytesOf(operand);
+    }
+    return bytes;
+  }
 
   static int64_t clamp(__int128 number) { return static_cast<int64_t>(std::min<__int128>(number, INT64_MAX)); }
 
@@ -435,7 +452,7 @@ private:
       here.flops += work.flops;
       (forms[op] == Form::Call ? here.narrowFlops : here.flops) += work.narrowFlops;
       for (unsigned result : local.results) {
-        here.bytes += forms[op] != Form::Source && forms[op] != Form::Alias && isStored(result) ? bytesOf(result) : 0;
+        here.bytes += bytesWritten(op, result);
       }
     }
     for (auto [work, value] : readers) {
@@ -538,7 +555,8 @@ private:
 
   // Whether an op's result may overwrite an operand that dies: element by element, or by the collective.
   bool worksInPlace(size_t op) const {
-    return program.ops[op].kind == CollectiveKind::AllReduce || (forms[op] == Form::Kernel && !anchors[op]);
+    return program.ops[op].kind == CollectiveKind::AllReduce || (forms[op] == Form::Kernel && !anchors[op]) ||
+           analysis::findUpdated(program.ops[op].op);
   }
 
   // Written or returned values lie where they are kept.

@@ -32,6 +32,10 @@ int64_t computePs(exec::FusionOp fusion, const analysis::DeviceRates &rates) {
     };
     work += rates.atFullRate(analysis::workOf(&op, types(op.getOperands()), types(op.getResults())));
   }
+  Operation &first = fusion.getBody().front().front();
+  if (analysis::findUpdated(&first)) { // an instruction of its own, which reads and writes the other operands
+    return rates.callPs(work, 2 * (totalByteSize(first.getOperandTypes()) - totalByteSize(first.getResultTypes())));
+  }
   return rates.callPs(work, totalByteSize(fusion.getInputs().getTypes()) + totalByteSize(fusion.getOutputs().getTypes()));
 }
 

@@ -727,6 +727,46 @@ func.func @scatter_add_c4(%i: tensor<2xi64>, %u: tensor<2x3xf32>) {
 
 // -----
 
+func.func @insert_c1(%r: tensor<2x3xf32>, %x: tensor<5x3xf32>, %i: tensor<i64>) {
+  // expected-error @+1 {{dim 2 is not within rank 2}}
+  %0 = nn.insert %r into %x at %i dim = 2 : tensor<2x3xf32>, tensor<5x3xf32>, tensor<i64> -> tensor<5x3xf32>
+  return
+}
+
+// -----
+
+func.func @insert_c1(%r: tensor<f32>, %x: tensor<f32>, %i: tensor<i64>) {
+  // expected-error @+1 {{dim 0 is not within rank 0}}
+  %0 = nn.insert %r into %x at %i dim = 0 : tensor<f32>, tensor<f32>, tensor<i64> -> tensor<f32>
+  return
+}
+
+// -----
+
+func.func @insert_c2(%r: tensor<2x4xf32>, %x: tensor<5x3xf32>, %i: tensor<i64>) {
+  // expected-error @+1 {{has rows of 'tensor<2x4xf32>' for a base of 'tensor<5x3xf32>'; they may differ in the size of dim 0 alone}}
+  %0 = nn.insert %r into %x at %i dim = 0 : tensor<2x4xf32>, tensor<5x3xf32>, tensor<i64> -> tensor<5x3xf32>
+  return
+}
+
+// -----
+
+func.func @insert_c2(%r: tensor<3xf32>, %x: tensor<5x3xf32>, %i: tensor<i64>) {
+  // expected-error @+1 {{has rows of 'tensor<3xf32>' for a base of 'tensor<5x3xf32>'; they may differ in the size of dim 0 alone}}
+  %0 = nn.insert %r into %x at %i dim = 0 : tensor<3xf32>, tensor<5x3xf32>, tensor<i64> -> tensor<5x3xf32>
+  return
+}
+
+// -----
+
+func.func @insert_c3(%r: tensor<2x3xf64>, %x: tensor<5x3xf32>, %i: tensor<i64>) {
+  // expected-error @+1 {{changes the element type from 'f64' to 'f32'}}
+  %0 = nn.insert %r into %x at %i dim = 0 : tensor<2x3xf64>, tensor<5x3xf32>, tensor<i64> -> tensor<5x3xf32>
+  return
+}
+
+// -----
+
 // expected-error @+1 {{[65536, 65536, 65536] of f32 has more than 70368744177664 bytes, the most that a tensor may have}}
 nn.variable @variable_c2 : tensor<65536x65536x65536xf32>
 

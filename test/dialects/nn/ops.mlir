@@ -200,7 +200,8 @@ func.func @resample(%x: tensor<4x2xf32>, %i: tensor<4xi64>, %start: tensor<i64>)
 }
 
 // CHECK-LABEL: @rows_by_number
-func.func @rows_by_number(%table: tensor<5x3xf32>, %i: tensor<2x4xi64>, %scalar: tensor<i32>, %tables: tensor<2x5x3xf32>) {
+func.func @rows_by_number(%table: tensor<5x3xf32>, %i: tensor<2x4xi64>, %scalar: tensor<i32>, %tables: tensor<2x5x3xf32>,
+                          %row: tensor<5x1xf32>) {
   // CHECK: %[[Y:.*]] = nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
   %0 = nn.gather %table, %i : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
   // CHECK: nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<i32> -> tensor<3xf32>
@@ -213,6 +214,8 @@ func.func @rows_by_number(%table: tensor<5x3xf32>, %i: tensor<2x4xi64>, %scalar:
   %4 = nn.scatter_add %i, %3 batch_dims = 1 : tensor<2x4xi64>, tensor<2x4x3xf32> -> tensor<2x5x3xf32>
   // CHECK: nn.gather %{{.*}}, %{{.*}} : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
   %5 = nn.gather %table, %i batch_dims = 0 : tensor<5x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
+  // CHECK: nn.insert %{{.*}} into %{{.*}} at %{{.*}} dim = 1 : tensor<5x1xf32>, tensor<5x3xf32>, tensor<i32> -> tensor<5x3xf32>
+  %6 = nn.insert %row into %table at %scalar dim = 1 : tensor<5x1xf32>, tensor<5x3xf32>, tensor<i32> -> tensor<5x3xf32>
   return
 }
 

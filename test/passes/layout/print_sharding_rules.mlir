@@ -246,6 +246,15 @@ func.func @rows_by_number_of_a_batch(%tables: tensor<2x16x8xf32>, %i: tensor<2x4
 
 // -----
 
+// Along the dim of new rows a device needs all of the base and of the rows; the others pass.
+func.func @insert(%x: tensor<2x16x8xf32>, %r: tensor<2x3x8xf32>, %i: tensor<i64>) {
+  // expected-remark@+1 {{([i, l, k], [i, j, k], []) -> ([i, j, k]) {i=2, j=16, k=8, l=3} replicated={j} replicated={l}}}
+  nn.insert %r into %x at %i dim = 1 : tensor<2x3x8xf32>, tensor<2x16x8xf32>, tensor<i64> -> tensor<2x16x8xf32>
+  return
+}
+
+// -----
+
 // Batch, groups and the channels of y pass; those of x are summed over. A spatial dim counts positions, of which each needs a window.
 func.func @conv(%x: tensor<8x4x32x32xf32>, %w: tensor<6x4x3x1xf32>, %g: tensor<6x2x3x1xf32>, %d: tensor<4x1x3x1xf32>,
                 %last: tensor<8x32x32x4xf32>) {

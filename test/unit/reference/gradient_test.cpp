@@ -142,6 +142,14 @@ void addShapeCases(std::vector<Case> &cases, Sizes &sizes) {
     cases.push_back({"scatter_add", {batchNumbers, {taken}}, "nn.scatter_add %a, %b" + one + ofBatch + ", " + taken + " -> " + wide, wide});
     cases.push_back({"scatter_add", {eachNumbers, {flat}}, "nn.scatter_add %a, %b" + two + ofEach + ", " + flat + " -> " + wide, wide});
   }
+  // The first row may be dropped, or the last one.
+  for (const char *element : {"i32", "i64"}) {
+    std::string index = Sizes::typeOf({}, element), some = type({m, 2, k});
+    cases.push_back({"insert",
+                     {{some}, {wide}, {index, -1, static_cast<double>(n)}},
+                     "nn.insert %a into %b at %c dim = 1 : " + some + ", " + wide + ", " + index + " -> " + wide,
+                     wide});
+  }
   for (const char *kind : {"sum", "max", "min"}) {
     cases.push_back({std::string("reduce ") + kind,
                      {{wide}},

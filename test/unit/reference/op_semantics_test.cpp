@@ -221,6 +221,36 @@ std::vector<Row> shapeRows() {
   };
 }
 
+// Rows 8 and 9 into columns 1 to 4 of a base, and in other places; rows outside of the base are dropped.
+std::vector<Row> insertRows() {
+  const std::string kOp = "nn.insert %a into %b at %c dim = 1 : tensor<1x2xi32>, tensor<1x4xi32>, tensor<i64> -> tensor<1x4xi32>";
+  auto insertAt = [&](const std::string &index, const std::string &result) -> Row {
+    return {kOp,
+            {"dense<[[8, 9]]> : tensor<1x2xi32>", "dense<[[1, 2, 3, 4]]> : tensor<1x4xi32>", "dense<" + index + "> : tensor<i64>"},
+            "dense<" + result + "> : tensor<1x4xi32>"};
+  };
+  return {
+      insertAt("0", "[[8, 9, 3, 4]]"),
+      insertAt("2", "[[1, 2, 8, 9]]"),
+      insertAt("3", "[[1, 2, 3, 8]]"),
+      insertAt("4", "[[1, 2, 3, 4]]"),
+      insertAt("-1", "[[9, 2, 3, 4]]"),
+      insertAt("-2", "[[1, 2, 3, 4]]"),
+      insertAt("9223372036854775807", "[[1, 2, 3, 4]]"),
+      insertAt("-9223372036854775808", "[[1, 2, 3, 4]]"),
+      {"nn.insert %a into %b at %c dim = 0 : tensor<1x2xf32>, tensor<3x2xf32>, tensor<i32> -> tensor<3x2xf32>",
+       {"dense<[[8.0, 9.0]]> : tensor<1x2xf32>", "dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>", "dense<1> : tensor<i32>"},
+       "dense<[[1.0, 2.0], [8.0, 9.0], [5.0, 6.0]]> : tensor<3x2xf32>"},
+      // More rows than the base has.
+      {"nn.insert %a into %b at %c dim = 0 : tensor<4xi1>, tensor<2xi1>, tensor<i64> -> tensor<2xi1>",
+       {"dense<[true, false, true, true]> : tensor<4xi1>", "dense<[true, true]> : tensor<2xi1>", "dense<-1> : tensor<i64>"},
+       "dense<[false, true]> : tensor<2xi1>"},
+      {"nn.insert %a into %b at %c dim = 0 : tensor<0xf16>, tensor<2xf16>, tensor<i64> -> tensor<2xf16>",
+       {"dense<> : tensor<0xf16>", "dense<[1.0, 2.0]> : tensor<2xf16>", "dense<0> : tensor<i64>"},
+       "dense<[1.0, 2.0]> : tensor<2xf16>"},
+  };
+}
+
 // Windows of 3 elements, 2 apart, over 4 elements with one of padding in front, and two windows.
 std::vector<Row> windowRows() {
   const std::string kWindows = "dims = [0] [#nn.window<3, stride = 2, low = 1>]";
@@ -399,7 +429,7 @@ std::string moduleText(const Row &row, ArrayRef<Tensor> inputs, const Tensor &ex
 
 TEST_CASE("ops compute what they say", "[reference][semantics]") {
   std::vector<Row> rows = elementwiseRows();
-  for (const std::vector<Row> &more : {shapeRows(), windowRows(), contractionRows(), attentionRows(), convolutionRows()}) {
+  for (const std::vector<Row> &more : {shapeRows(), insertRows(), windowRows(), contractionRows(), attentionRows(), convolutionRows()}) {
     rows.insert(rows.end(), more.begin(), more.end());
   }
   std::set<std::string> tested;

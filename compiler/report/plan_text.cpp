@@ -343,7 +343,7 @@ private:
   }
 
   void writeInstructions(exec::ProgramOp step, llvm::StringRef subject) {
-    int64_t kernels = 0, products = 0, convolutions = 0, attentions = 0, copies = 0;
+    int64_t kernels = 0, products = 0, convolutions = 0, attentions = 0, copies = 0, inserts = 0;
     double flop = 0;
     llvm::DenseSet<mlir::Attribute> distinct;
     step.getBody().walk([&](exec::InstrOpInterface op) {
@@ -362,6 +362,7 @@ private:
         flop += times * flopOf(attention);
       }
       copies += mlir::isa<exec::CopyOp>(op) ? times : 0;
+      inserts += mlir::isa<exec::InsertOp>(op) ? times : 0;
     });
     llvm::SmallVector<std::string> parts;
     for (auto [count, what] : {std::pair(products, "library product"), std::pair(convolutions, "library convolution"),
@@ -371,8 +372,9 @@ private:
       }
     }
     const std::string calls = parts.empty() ? counted(0, "library product") : llvm::join(parts, " and ");
-    line(subject, formatv("{0} ({1} a device), {2} ({3}), {4}", calls, flopText(flop), counted(kernels, "kernel call"),
-                          counted(distinct.size(), "kernel"), copies == 1 ? "1 copy" : formatv("{0} copies", copies).str())
+    line(subject, formatv("{0} ({1} a device), {2} ({3}), {4}{5}", calls, flopText(flop), counted(kernels, "kernel call"),
+                          counted(distinct.size(), "kernel"), copies == 1 ? "1 copy" : formatv("{0} copies", copies).str(),
+                          inserts == 0 ? "" : ", " + counted(inserts, "insert"))
                       .str());
   }
 

@@ -149,6 +149,12 @@ private:
     return instruction(op, ASHLAR_RT_ATTENTION, op.getBackward() ? "attention_gradients" : "attention", record);
   }
 
+  Constant *instruction(exec::InsertOp op) {
+    Constant *record = table.record<ashlar_rt_insert_desc>(
+        {table.u64(op.getOuter()), table.u64(op.getRows()), table.u64(op.getPlaces()), table.u64(op.getRowBytes())});
+    return instruction(op, ASHLAR_RT_INSERT, "insert", record);
+  }
+
   Constant *instruction(exec::CollectiveOp op) {
     SmallVector<Constant *> tensors;
     for (auto [source, split, concat] :
@@ -219,8 +225,8 @@ private:
     SmallVector<Constant *> instructions;
     op.getBody().walk<mlir::WalkOrder::PreOrder>([&](mlir::Operation *instr) {
       Constant *record = llvm::TypeSwitch<mlir::Operation *, Constant *>(instr)
-                             .Case<exec::KernelOp, exec::GemmOp, exec::ConvOp, exec::AttentionOp, exec::CollectiveOp, exec::WaitOp,
-                                   exec::CopyOp, exec::RepeatOp>([&](auto typed) { return instruction(typed); });
+                             .Case<exec::KernelOp, exec::GemmOp, exec::ConvOp, exec::AttentionOp, exec::InsertOp, exec::CollectiveOp,
+                                   exec::WaitOp, exec::CopyOp, exec::RepeatOp>([&](auto typed) { return instruction(typed); });
       if (record) {
         instructions.push_back(record);
       }

@@ -332,6 +332,30 @@ SmallVector<BufferUse> AttentionOp::getUses() {
   return uses;
 }
 
+LogicalResult InsertOp::verify() {
+  if (getBuffers().size() != 3) { // C1
+    return emitOpError("has ") << getBuffers().size() << " buffers, needs 3";
+  }
+  auto typeAt = [&](unsigned i) { return cast<BufferAttr>(getBuffers()[i]).getType(); };
+  for (auto [buffer, rows] : {std::pair<unsigned, int64_t>(0, getRows()), {2, getPlaces()}}) {
+    const int64_t expected = static_cast<int64_t>(getOuter() * getRowBytes()) * rows, bytes = byteSize(typeAt(buffer));
+    if (bytes != expected) { // C2
+      return emitOpError("has ") << bytes << " bytes in buffer " << buffer << ", needs " << expected;
+    }
+  }
+  if (Type index = typeAt(1).getElementType(); typeAt(1).getRank() != 0 || !(index.isInteger(32) || index.isInteger(64))) { // C3
+    return emitOpError("has an index of type ") << typeAt(1) << ", needs one i32 or i64";
+  }
+  return success();
+}
+
+SmallVector<BufferUse> InsertOp::getUses() {
+  auto at = [&](unsigned i) { return cast<BufferAttr>(getBuffers()[i]); };
+  return {{at(0), /*isRead=*/true, /*isWritten=*/false},
+          {at(1), /*isRead=*/true, /*isWritten=*/false},
+          {at(2), /*isRead=*/true, /*isWritten=*/true}};
+}
+
 LogicalResult CollectiveOp::verify() {
   size_t sources = getSources().size();
   if (sources == 0 || sources != getTargets().size() || sources != getSplitDims().size() || sources != getConcatDims().size()) { // C1

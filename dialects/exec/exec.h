@@ -25,9 +25,9 @@
 
 namespace ashlar::exec {
 
-// Returns whether a fusion of this kind is one call of a library, not a generated kernel.
+// Returns whether a fusion of this kind is one call of a library or of the runtime, not a generated kernel.
 inline bool isLibraryCall(FusionKind kind) {
-  return kind == FusionKind::Gemm || kind == FusionKind::Conv || kind == FusionKind::Attention;
+  return kind == FusionKind::Gemm || kind == FusionKind::Conv || kind == FusionKind::Attention || kind == FusionKind::Insert;
 }
 
 // Whether a fusion of a kind is a generated nest of loops over the shape of its values, element by element.

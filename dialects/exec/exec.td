@@ -128,7 +128,8 @@ def Exec_FusionOp : Exec_Op<"fusion", [Pure, IsolatedFromAbove, SingleBlockImpli
     The block arguments are the operands; the yielded values are the results. `gemm` holds one matrix product of the library with its
     epilogue, `conv` one convolution, `attention` an attention with its log-sum-exp or the gradients of one: the grammars are in
     passes/lower/calls. `attention_kernel` holds an attention with its log-sum-exp, the gradient of its query, or the ones of key and value; a
-    generated kernel computes it (passes/lower/kernels/gpu). `scatter` holds exactly one nn.scatter_add and the views it reads.
+    generated kernel computes it (passes/lower/kernels/gpu). `scatter` holds exactly one nn.scatter_add and the views it reads,
+    `insert` one nn.insert, which the runtime computes.
 
         %y = exec.fusion loop(%x, %b) : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32> {
         ^bb0(%arg0: tensor<4x8xf32>, %arg1: tensor<8xf32>):
@@ -421,6 +422,20 @@ def Exec_AttentionOp : Exec_InstrOp<"attention"> {
     // The number of results, which are the last buffers.
     unsigned countResults() { return getBackward() ? 3 : 2; }
   }];
+  let hasVerifier = 1;
+}
+
+def Exec_InsertOp : Exec_InstrOp<"insert"> {
+  let summary = "Writes rows into a tensor at an index that is known when it runs";
+  let description = [{
+    buffers: {rows, index, target}. Semantics of ashlar_rt_insert_desc: the other elements of the target stay as they are, so it is read, too.
+
+        exec.insert [...] outer 24 rows 1 of 1024 row_bytes 256
+
+    **Constraints:** (C1) three buffers; (C2) rows and target have as many bytes as these sizes; (C3) the index is one i32 or i64.
+  }];
+  let arguments = (ins Exec_BufferArrayAttr:$buffers, I64Attr:$outer, I64Attr:$rows, I64Attr:$places, I64Attr:$row_bytes);
+  let assemblyFormat = "$buffers `outer` $outer `rows` $rows `of` $places `row_bytes` $row_bytes attr-dict";
   let hasVerifier = 1;
 }
 

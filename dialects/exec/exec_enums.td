@@ -20,7 +20,8 @@ def Exec_FusionKind : Exec_Enum<"FusionKind", "code of a fusion", [
   I32EnumAttrCase<"Scatter", 4, "scatter">, // zeros, then rows of updates added up by number
   I32EnumAttrCase<"Conv", 5, "conv">,       // a library convolution, or a gradient of one, with its bias, residual and activation
   I32EnumAttrCase<"Attention", 6, "attention">, // a library attention, or the gradients of one
-  I32EnumAttrCase<"AttentionKernel", 7, "attention_kernel"> // an attention, or gradients of one, whose scores are in registers
+  I32EnumAttrCase<"AttentionKernel", 7, "attention_kernel">, // an attention, or gradients of one, whose scores are in registers
+  I32EnumAttrCase<"Insert", 8, "insert"> // rows written into a tensor
 ]>;
 
 def Exec_Space : Exec_Enum<"Space", "memory of a buffer", [

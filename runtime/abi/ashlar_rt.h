@@ -108,7 +108,8 @@ typedef enum {
   ASHLAR_RT_WAIT = 5, // no buffers: until a collective that was started is done
   ASHLAR_RT_CONV = 6,
   ASHLAR_RT_ATTENTION = 7,
-  ASHLAR_RT_REPEAT = 8 // no buffers: the instructions behind it run several times
+  ASHLAR_RT_REPEAT = 8, // no buffers: the instructions behind it run several times
+  ASHLAR_RT_INSERT = 9
 } ashlar_rt_instr_kind;
 
 // A generated kernel of the cpu target. `buffers` are the operands in order, already resolved to addresses. The kernel does the units
@@ -256,6 +257,13 @@ typedef struct {
   float scale, softcap;
   float dropout, kept; // kept: 1 / (1 - dropout)
 } ashlar_rt_attention_desc;
+
+// target[o, index + r] = rows[o, r] for each o and r, where index + r is in [0, places); all else of the target stays as it is. rows:
+// (outer, rows, row_bytes), target: (outer, places, row_bytes), dense, in bytes. buffers: {rows, index, target}; the index is an i32 or an
+// i64. The target overlaps neither of the others. On the cpu only.
+typedef struct {
+  int64_t outer, rows, places, row_bytes;
+} ashlar_rt_insert_desc;
 
 typedef enum {
   ASHLAR_RT_ALL_REDUCE = 1,     // in and out of one shape; may be one buffer

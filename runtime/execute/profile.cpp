@@ -56,6 +56,9 @@ double operationsOf(const ashlar_rt_instr &instr) {
 }
 
 double bytesOf(const ashlar_rt_instr &instr) {
+  if (instr.kind == ASHLAR_RT_INSERT) { // of its target the rows alone
+    return 2.0 * static_cast<double>(instr.buffers[0].bytes) + static_cast<double>(instr.buffers[1].bytes);
+  }
   double bytes = 0;
   for (uint32_t i = 0; i < instr.num_buffers; ++i) {
     const uint32_t access = instr.accesses != nullptr ? instr.accesses[i] : 0;
@@ -90,6 +93,8 @@ const char *kindOf(const ashlar_rt_instr &instr) {
     return static_cast<const ashlar_rt_collective_desc *>(instr.desc)->kind == ASHLAR_RT_SLICE ? "copies" : "collectives";
   case ASHLAR_RT_COPY:
     return "copies";
+  case ASHLAR_RT_INSERT:
+    return "inserts";
   case ASHLAR_RT_WAIT:
     return "waiting";
   case ASHLAR_RT_REPEAT:

@@ -48,6 +48,8 @@ const char *categoryOf(const ashlar_rt_instr &instr) {
     return "collective";
   case ASHLAR_RT_COPY:
     return "copy";
+  case ASHLAR_RT_INSERT:
+    return "insert";
   case ASHLAR_RT_WAIT:
     return "wait";
   default:

@@ -25,6 +25,7 @@ ALLOWED = {
     "passes/lower/calls/join_attention.cpp": ("Attention AttentionGradient AttentionLogSum Index Transpose", "the ops of one fusion, and the layouts of its operands"),
     "passes/lower/calls/join_attention.h": ("Attention AttentionGradient", "the same"),
     "passes/lower/calls/library_attention.cpp": ("Attention AttentionGradient", "the ops of one library call"),
+    "passes/lower/calls/library_insert.cpp": ("Insert", "the op of one call"),
     "passes/lower/calls/library_product.cpp": ("Cast MatMul Reduce", "the grammar of a library call, and what reads its results"),
     "passes/lower/calls/library_product.h": ("MatMul", "the same"),
     "passes/lower/fusion": ("Add Broadcast Cast MatMul Reduce Reshape ScatterAdd Transpose", "what begins a kernel or a call, and its forms"),

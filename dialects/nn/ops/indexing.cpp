@@ -156,15 +156,13 @@ Tensor ScatterAddOp::evaluate(ArrayRef<Tensor> operands) {
 
 namespace {
 
-// Returns the numbers of rows that stand along dim `dim` of a tensor of `shape`, the same ones for all dims before it: what the last of
-// these counts is `function` of the index of the row along the dim, and of the scalar `at`.
-template <typename F> Value numberRows(NnBuilder &b, Value at, ArrayRef<int64_t> shape, int64_t dim, F function) {
-  ArrayRef<int64_t> batch = shape.take_front(dim + 1);
-  SmallVector<int64_t> strides(dim + 1, 0);
-  strides.back() = 1;
-  auto type = RankedTensorType::get(batch, b.getI64Type());
+// Returns the place along dim `dim` of each element of a tensor of `shape`, and the scalar `at` for each of them.
+std::pair<Value, Value> numberPlaces(NnBuilder &b, Value at, ArrayRef<int64_t> shape, int64_t dim) {
+  SmallVector<int64_t> strides(shape.size(), 0);
+  strides[dim] = 1;
+  auto type = RankedTensorType::get(shape, b.getI64Type());
   Value start = BroadcastOp::create(b, type, b.as(b.getI64Type(), at), ArrayRef<int64_t>());
-  return function(IndexOp::create(b, type, strides).getResult(), start);
+  return {IndexOp::create(b, type, strides), start};
 }
 
 } // namespace
@@ -204,8 +202,8 @@ void InsertOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
   const auto dim = static_cast<int64_t>(getDim());
   Value zeros = b.constant(getRows().getType(), 0);
   out[1] = InsertOp::create(b, getType(), zeros, g[0], getIndex(), dim);
-  Value places = numberRows(b, getIndex(), shapeOf(getRows()), dim, [&](Value row, Value start) { return b.add(row, start); });
-  out[0] = GatherOp::create(b, g[0], places, dim);
+  auto [row, start] = numberPlaces(b, getIndex(), shapeOf(getRows()).take_front(dim + 1), dim);
+  out[0] = GatherOp::create(b, g[0], b.add(row, start), dim);
 }
 
 Tensor InsertOp::evaluate(ArrayRef<Tensor> operands) {
@@ -223,19 +221,26 @@ Tensor InsertOp::evaluate(ArrayRef<Tensor> operands) {
   return result;
 }
 
-// select(0 <= t - index < n, row t - index, base) at place t. Differences wrap around, so that no index is near by mistake.
+// select(0 <= t - index < n, row t - index, base) at place t. Differences wrap around, so that no index is near by mistake. A single row is
+// repeated, which kernels read where it is; of several the numbers are computed first.
 Value InsertOp::buildExpansion(OpBuilder &builder) {
   NnBuilder b(*this, builder);
+  ArrayRef<int64_t> shape = getType().getShape();
   const auto dim = static_cast<int64_t>(getDim());
   const int64_t count = shapeOf(getRows())[dim];
-  Value numbers = numberRows(b, getIndex(), getType().getShape(), dim, [&](Value place, Value start) { return b.sub(place, start); });
+  auto [place, start] = numberPlaces(b, getIndex(), shape, dim);
+  if (count == 1) {
+    SmallVector<int64_t> others(shape);
+    others.erase(others.begin() + dim);
+    Value row = ReshapeOp::create(b, getType().clone(others), getRows());
+    return b.select(b.compare(Predicate::Eq, place, start), b.broadcastAlong(row, {dim}, shape), getBase());
+  }
+  Value numbers = b.sub(place, start);
   Value isNew = AndOp::create(b, b.compare(Predicate::Ge, numbers, 0), b.compare(Predicate::Lt, numbers, static_cast<double>(count)));
-  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, dim + 1));
-  Value condition = BroadcastOp::create(b, getType().clone(b.getI1Type()), isNew, dims);
+  auto [rowPlace, rowStart] = numberPlaces(b, getIndex(), shape.take_front(dim + 1), dim);
   const bool isBool = getType().getElementType().isInteger(1);
   Value table = isBool ? b.as(b.getI8Type(), getRows()) : getRows();
-  Value rows = b.as(getResult(), GatherOp::create(b, table, numbers, dim));
-  return b.select(condition, rows, getBase());
+  return b.select(isNew, b.as(getResult(), GatherOp::create(b, table, b.sub(rowPlace, rowStart), dim)), getBase());
 }
 
 } // namespace ashlar::nn

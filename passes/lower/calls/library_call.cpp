@@ -6,6 +6,7 @@
 
 #include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
+#include "passes/lower/calls/library_insert.h"
 #include "passes/lower/calls/library_product.h"
 #include "runtime/abi/ashlar_rt.h"
 
@@ -19,6 +20,7 @@ constexpr LibraryCall kCalls[] = {
     {exec::FusionKind::Gemm, beginsProduct, followsInProduct, accumulatesIn, buildProductCall},
     {exec::FusionKind::Conv, beginsConvolution, followsInConvolution, [](Value) { return true; }, buildConvolutionCall},
     {exec::FusionKind::Attention, nullptr, nullptr, nullptr, buildAttentionCall},
+    {exec::FusionKind::Insert, beginsInsert, followsInsert, nullptr, buildInsertCall},
 };
 
 } // namespace

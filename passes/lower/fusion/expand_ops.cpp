@@ -239,7 +239,8 @@ struct ExpandOps : impl::ExpandOpsPassBase<ExpandOps> {
     if (Value scaled = scaleConvolution(b, op, target)) {
       return scaled;
     }
-    if (auto composition = dyn_cast<ExpandableOpInterface>(op)) {
+    const bool isCall = isa<UpdatingOpInterface>(op) && exec::traitsOf(target).insertsRows;
+    if (auto composition = dyn_cast<ExpandableOpInterface>(op); composition && !isCall) {
       return composition.buildExpansion(b);
     }
     if (auto matmul = dyn_cast<nn::MatMulOp>(op); matmul && goesToLibrary(matmul)) {

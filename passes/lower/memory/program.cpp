@@ -8,6 +8,7 @@
 #include "dialects/dist/owners.h"
 #include "dialects/support/aliases.h"
 #include "dialects/support/element_type.h"
+#include "passes/lower/calls/library_insert.h"
 #include "passes/lower/calls/library_product.h"
 #include "passes/lower/kernels/kernel_emitter.h"
 #include "passes/lower/memory/repeat_rows.h"
@@ -202,17 +203,27 @@ private:
     return !owner || owners.of(value.getDefiningOp()) == owner;
   }
 
-  // A broadcast's operand is computed in the place of its result, if that is safe.
+  // The operand of a broadcast, or the base of an insert, is computed in the place of its result, if that is safe.
   void placeRoot(Value result, unsigned tensor, ArrayRef<Value> oldValues) {
-    auto broadcast = result.getDefiningOp<dist::BroadcastOp>();
-    Value value = broadcast ? getStorageRoot(broadcast.getInput()) : Value();
-    SmallVector<OpOperand *> uses;
-    if (value) {
+    while (Value value = findOverwritten(result)) {
+      SmallVector<OpOperand *> uses;
       collectStorageUses(value, uses);
-    }
-    if (uses.size() == 1 && canCompute(value, oldValues)) {
+      if (uses.size() != 1 || !canCompute(value, oldValues) || !fitsOwner(value, tensor)) {
+        return;
+      }
       places[value] = named(tensor);
+      result = value;
     }
+  }
+
+  // Returns the value that becomes `result` by a broadcast or an insert, with no bytes of its own; null: there is none.
+  static Value findOverwritten(Value result) {
+    if (auto broadcast = result.getDefiningOp<dist::BroadcastOp>()) {
+      return getStorageRoot(broadcast.getInput());
+    }
+    auto fusion = result.getDefiningOp<exec::FusionOp>();
+    std::optional<unsigned> base = fusion ? findInsertBase(fusion) : std::nullopt;
+    return base ? getStorageRoot(fusion.getInputs()[*base]) : Value();
   }
 
   // Returns whether `value` may be computed over `oldValues`, the reads of the variable it goes to.
@@ -244,6 +255,9 @@ private:
     if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
       if (fusion.getKind() == exec::FusionKind::Gemm) {
         return isAccumulator(fusion, use.getOperandNumber());
+      }
+      if (fusion.getKind() == exec::FusionKind::Insert) {
+        return insertsOver(fusion, use.getOperandNumber());
       }
       return mayAlias(fusion, use.getOperandNumber(), cast<OpResult>(result).getResultNumber(), target);
     }
@@ -383,6 +397,7 @@ private:
         instruction.operands.push_back(places[getStorageRoot(operand)]);
         instruction.operandTypes.push_back(operand.getType());
       }
+      holdBase(op, instruction);
       for (Value result : resultsOf(op)) {
         unsigned storage = places[result];
         auto overwritten = llvm::find(instruction.operands, storage);
@@ -393,6 +408,16 @@ private:
       }
       instruction.owner = owners.of(op);
       program.instructions.push_back(std::move(instruction));
+    }
+  }
+
+  // Rows are inserted where the result is: a base that is needed later, or that is no temporary, is copied there first.
+  void holdBase(Operation *op, const Instruction &instruction) {
+    auto fusion = dyn_cast<exec::FusionOp>(op);
+    std::optional<unsigned> base = fusion ? findInsertBase(fusion) : std::nullopt;
+    if (base && instruction.operands[*base] != places[op->getResult(0)]) {
+      const unsigned target = places[op->getResult(0)];
+      addCopy(instruction.operands[*base], target, {op->getResult(0), target, op->getLoc(), owners.of(op)});
     }
   }
 
@@ -462,31 +487,6 @@ private:
 };
 
 } // namespace
-
-std::pair<std::vector<Lifetime>, std::vector<unsigned>> Program::temporaries() const {
-  std::pair<std::vector<Lifetime>, std::vector<unsigned>> result;
-  for (auto [i, storage] : llvm::enumerate(storages)) {
-    if (storage.temporary) {
-      result.first.push_back(storage.lifetime);
-      result.second.push_back(i);
-    }
-  }
-  return result;
-}
-
-std::vector<BufferRun> Program::temporaryRuns() const {
-  std::vector<unsigned> known = temporaries().second;
-  DenseMap<unsigned, size_t> indices;
-  for (auto [index, storage] : llvm::enumerate(known)) {
-    indices[storage] = index;
-  }
-  std::vector<BufferRun> result;
-  for (const SmallVector<unsigned> &run : runs) {
-    result.emplace_back();
-    llvm::transform(run, std::back_inserter(result.back()), [&](unsigned storage) { return indices.at(storage); });
-  }
-  return result;
-}
 
 FailureOr<Program> buildProgram(func::FuncOp function, const TensorTable &tensors, ConstantPool &constants, dist::MeshAttr mesh,
                                 exec::Target target) {

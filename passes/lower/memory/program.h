@@ -29,7 +29,7 @@ struct Instruction {
   // with its nn.yield.
   mlir::Operation *op = nullptr;
   mlir::Location loc;
-  llvm::SmallVector<unsigned> operands, results; // indices of storages
+  llvm::SmallVector<unsigned> operands, results; // indices of storages; the result of an insert holds its base by now
   llvm::SmallVector<mlir::Type> operandTypes, resultTypes;
   llvm::SmallVector<int64_t> alias;  // for each result the operand it overwrites, or -1
   std::optional<int64_t> owner = {}; // the one device that runs it; nothing: all do

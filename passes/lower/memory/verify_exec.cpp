@@ -373,6 +373,11 @@ private:
                                        << " of the arena while a collective that is under way does";
       }
     }
+    const bool writesInput =
+        isa<exec::InsertOp>(op) && (overlap(uses[0].buffer, uses[2].buffer) || overlap(uses[1].buffer, uses[2].buffer));
+    if (writesInput) { // C17
+      return op.emitOpError("writes to its own rows or index at offset ") << uses[2].buffer.getOffset() << " of the arena";
+    }
     for (const exec::BufferUse &use : uses) {
       if (use.isWritten) {
         contents.write(use.buffer);

@@ -5,6 +5,7 @@
 #include "runtime/execute/cpu/cpu_program.h"
 
 #include "runtime/abi/memory_sizes.h"
+#include "runtime/execute/cpu/insert.h"
 #include "runtime/execute/slots.h"
 
 #include <algorithm>
@@ -239,6 +240,9 @@ Status CpuProgram::resolveStep(const CpuSurroundings &surroundings, uint32_t ind
     if (step.token >= started.size()) {
       return internal("{}: nothing was started with token {}", instr.name, step.token);
     }
+  } else if (instr.kind == ASHLAR_RT_INSERT) {
+    step.insert = &instr;
+    return checkInsert(instr);
   } else if (instr.kind == ASHLAR_RT_COPY) {
     step.copyBytes = instr.buffers[0].bytes;
   } else if (instr.kind != ASHLAR_RT_REPEAT) {
@@ -433,6 +437,11 @@ Status runStep(const Step &step, ThreadPool &pool, ProgressThread &progress, std
     for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
       AttentionCall call{step.attention, buffers};
       pool.parallelFor(step.attention->parts(), /*grain=*/1, runAttentionParts, &call);
+    }
+    return Status();
+  case ASHLAR_RT_INSERT:
+    for (int device = step.begin; device < step.end; ++device, buffers += step.numBuffers) {
+      runInsert(*step.insert, buffers, pool);
     }
     return Status();
   case ASHLAR_RT_COPY:

@@ -38,6 +38,7 @@ struct Step {
   bool hasScale = false;
   bool hasBias = false;
   bool hasResidual = false;
+  const ashlar_rt_instr *insert = nullptr;
   Collective *collective = nullptr;
   bool isOrdered = false;            // a synchronous collective, which waits for the started ones
   uint32_t token = 0;                // of a collective that is started, or of its wait

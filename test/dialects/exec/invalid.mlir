@@ -176,6 +176,61 @@ exec.variant @attention_c3 arena 64 attributes {axis_names = [], axis_sizes = ar
 
 // -----
 
+exec.variant @insert_c1 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                             devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has 2 buffers, needs 3}}
+    exec.insert [#exec.buffer<arena, 0, memref<2xf32>>, #exec.buffer<arena, 0, memref<i64>>]
+                outer 2 rows 1 of 2 row_bytes 4
+  }
+}
+
+// -----
+
+exec.variant @insert_c2_rows arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                  devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has 4 bytes in buffer 0, needs 8}}
+    exec.insert [#exec.buffer<arena, 0, memref<1xf32>>, #exec.buffer<arena, 0, memref<i64>>, #exec.buffer<arena, 0, memref<4xf32>>]
+                outer 2 rows 1 of 2 row_bytes 4
+  }
+}
+
+// -----
+
+exec.variant @insert_c2_target arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                    devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has 8 bytes in buffer 2, needs 16}}
+    exec.insert [#exec.buffer<arena, 0, memref<2xf32>>, #exec.buffer<arena, 0, memref<i64>>, #exec.buffer<arena, 0, memref<2xf32>>]
+                outer 2 rows 1 of 2 row_bytes 4
+  }
+}
+
+// -----
+
+exec.variant @insert_c3 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                             devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has an index of type 'memref<1xi64>', needs one i32 or i64}}
+    exec.insert [#exec.buffer<arena, 0, memref<2xf32>>, #exec.buffer<arena, 0, memref<1xi64>>, #exec.buffer<arena, 0, memref<4xf32>>]
+                outer 2 rows 1 of 2 row_bytes 4
+  }
+}
+
+// -----
+
+exec.variant @insert_c3_type arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                  devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.program @p inputs [] outputs [] {
+    // expected-error@+1 {{has an index of type 'memref<i16>', needs one i32 or i64}}
+    exec.insert [#exec.buffer<arena, 0, memref<2xf32>>, #exec.buffer<arena, 0, memref<i16>>, #exec.buffer<arena, 0, memref<4xf32>>]
+                outer 2 rows 1 of 2 row_bytes 4
+  }
+}
+
+// -----
+
 exec.variant @conv_c1 arena 64 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
                                            devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
   exec.program @p inputs [] outputs [] {

@@ -67,6 +67,9 @@ exec.variant @default arena 1024 attributes {axis_names = ["dp", "tp"], axis_siz
     exec.attention [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>,
                     #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
                    batch 2 heads 3 rows 4 keys 5 width 6 columns 7 scale 5.000000e-01 heads_inside(out, k)
+    // CHECK: exec.insert [{{.*}}] outer 2 rows 1 of 2 row_bytes 4
+    exec.insert [#exec.buffer<arena, 192, memref<2xf32>>, #exec.buffer<arena, 128, memref<i64>>, #exec.buffer<arena, 256, memref<4xf32>>]
+                outer 2 rows 1 of 2 row_bytes 4
     // CHECK: exec.gemm [{{.*}}] batch 1 m 1 n 1 k 1 epilogue none
     exec.gemm [#exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>, #exec.buffer<arena, 64, memref<f32>>]
               batch 1 m 1 n 1 k 1 epilogue none

@@ -100,6 +100,33 @@ exec.variant @verify_exec_c5 arena 512 attributes {axis_names = [], axis_sizes =
 
 // -----
 
+// The rows that an insert leaves must be there.
+exec.variant @verify_exec_c5_insert arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                          devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @rows input <arena, 0, memref<1x16xf32>> global [1, 16] splits [array<i64>, array<i64>]
+  exec.tensor @at input <arena, 64, memref<i64>> global [] splits []
+  exec.program @p inputs [@rows, @at] outputs [] {
+    // expected-error@+1 {{reads 128 bytes at offset 128 of the arena, which no tensor or earlier instruction left there}}
+    exec.insert [#exec.buffer<arena, 0, memref<1x16xf32>>, #exec.buffer<arena, 64, memref<i64>>, #exec.buffer<arena, 128, memref<2x16xf32>>]
+                outer 1 rows 1 of 2 row_bytes 64
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c17 arena 512 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                    devices_per_process = 1 : i64, lower_bound_bytes = 64 : i64} {
+  exec.tensor @x variable <arena, 0, memref<1x16xf32>> global [1, 16] splits [array<i64>, array<i64>]
+  exec.tensor @at input <arena, 64, memref<i64>> global [] splits []
+  exec.program @p inputs [@at] outputs [] {
+    // expected-error@+1 {{writes to its own rows or index at offset 0 of the arena}}
+    exec.insert [#exec.buffer<arena, 0, memref<1x16xf32>>, #exec.buffer<arena, 64, memref<i64>>, #exec.buffer<arena, 0, memref<1x16xf32>>]
+                outer 1 rows 1 of 1 row_bytes 64
+  }
+}
+
+// -----
+
 func.func @update(%a: memref<16xf32>, %begin: index, %end: index) attributes {nn.program = #nn.program<update>, exec.extent = 1 : i64, exec.grain = 1 : i64} {
   %x = memref.load %a[%begin] : memref<16xf32>
   memref.store %x, %a[%begin] : memref<16xf32>

@@ -4,6 +4,7 @@
 // every write destroys what it overlaps, so a wrong in-place decision, a wrong order of copies or an overlap shows.
 
 #include "dialects/exec/exec.h"
+#include "passes/lower/calls/library_insert.h"
 #include "passes/lower/memory/program.h"
 #include "passes/lower/passes.h"
 #include "test/unit/plan/random_program.h"
@@ -56,6 +57,10 @@ test::Effects effectsOnBuffers(const lower::Program &program, const lower::Tenso
     for (unsigned index : instruction.operands) {
       const lower::Storage &storage = program.storages[index];
       operands.push_back(storage.space == exec::Space::Constant ? constants.lookup(storage.offset) : arena.read(storage.offset, kBytes));
+    }
+    auto fusion = dyn_cast_or_null<exec::FusionOp>(instruction.op);
+    if (std::optional<unsigned> base = fusion ? lower::findInsertBase(fusion) : std::nullopt) { // the result holds it
+      operands[*base] = arena.read(program.storages[instruction.results[0]].offset, kBytes);
     }
     for (auto [i, index] : llvm::enumerate(instruction.results)) {
       if (isa_and_nonnull<dist::AllReduceOp>(instruction.op)) { // its tensors come one after the other: what one wrote, the next would read

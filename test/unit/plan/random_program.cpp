@@ -48,7 +48,7 @@ private:
   std::string fresh() { return "%x" + std::to_string(count++); }
 
   void writeOp() {
-    switch (random() % 10) {
+    switch (random() % 11) {
     case 0:
       return writeRead();
     case 1:
@@ -68,11 +68,25 @@ private:
     case 6:
       return writeFusion("loop", {pick(), pick()}, 2,
                          "    %r0 = nn.add %a0, %a1 : tensor<8x8xf32>\n    %r1 = nn.mul %a0, %r0 : tensor<8x8xf32>\n");
+    case 8:
+      return writeInsert();
     case 7:
       return writeFusion("loop", {pick()}, 1, "    %r0 = nn.relu %a0 : tensor<8x8xf32>\n");
     default:
       return writeFusion("loop", {pick(), pick()}, 1, "    %r0 = nn.sub %a0, %a1 : tensor<8x8xf32>\n");
     }
+  }
+
+  // All rows of a value into another one, or into itself.
+  void writeInsert() {
+    std::string rows = pick(), base = pick(), index = fresh(), name = fresh();
+    const std::string types = "tensor<8x8xf32>, tensor<8x8xf32>, tensor<i64>";
+    text += "  " + index + " = nn.constant dense<" + std::to_string(random() % 8) + "> : tensor<i64>\n  " + name +
+            " = exec.fusion insert(" + rows + ", " + base + ", " + index + ") : (" + types +
+            ") -> tensor<8x8xf32> {\n  ^bb0(%a0: tensor<8x8xf32>, %a1: tensor<8x8xf32>, %a2: tensor<i64>):\n"
+            "    %r = nn.insert %a0 into %a1 at %a2 dim = 0 : " +
+            types + " -> tensor<8x8xf32>\n    exec.yield %r : tensor<8x8xf32>\n  }\n";
+    values.push_back(name);
   }
 
   void writeRead() {

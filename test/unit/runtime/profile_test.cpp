@@ -91,6 +91,17 @@ TEST_CASE("profile: time by kind of instruction, with what it moved and computed
         "10.0 % 100.00 us 1 calls 18.00 MB 180.0 GB/s 40.0 GFLOP/s products");
 }
 
+TEST_CASE("profile: an insert moves its rows, not its target", "[runtime][profile]") {
+  const ashlar_rt_insert_desc desc = {1, 1, 3, 1000000};
+  const ashlar_rt_instr insert = instr(ASHLAR_RT_INSERT, "insert cache", &desc);
+  const ashlar_rt_program source = {"decode", {ASHLAR_RT_RUN}, 1, &insert};
+  Program program(source);
+  program.runs = 1;
+  program.seconds = {100 * kMicro};
+  // 1 MB of rows is read and written; the index has 2 MB here.
+  CHECK(line(profileText(program, /*devices=*/1, /*all=*/false), " inserts") == "100.0 % 100.00 us 1 calls 4.00 MB 40.0 GB/s inserts");
+}
+
 TEST_CASE("profile: time by module, those within others below them", "[runtime][profile]") {
   Profiled profiled;
   const std::string text = profileText(profiled.program, /*devices=*/1, /*all=*/false);

@@ -25,7 +25,7 @@ class ModelGenerator {
 public:
   ModelGenerator(Dice &dice, mlir::ModuleOp module, const ModelOptions &options)
       : dice(dice), laterDice(dice), lastDice(Dice(laterDice).roll(INT64_MAX)), attentionDice(Dice(lastDice).roll(INT64_MAX)),
-        repeatDice(Dice(attentionDice).roll(INT64_MAX)), options(options), module(module),
+        repeatDice(Dice(attentionDice).roll(INT64_MAX)), insertDice(Dice(repeatDice).roll(INT64_MAX)), options(options), module(module),
         b(mlir::UnknownLoc::get(module.getContext()), module.getContext()) {}
 
   // Adds the variables and the function to the module.
@@ -61,6 +61,7 @@ private:
   void pad();
   void gather();
   void scatter();
+  void insert();
 
   // ... ops that add up along dims, ...
   void reduce();
@@ -169,7 +170,7 @@ private:
   mlir::Value numbers(llvm::ArrayRef<int64_t> shape, int64_t limit);
 
   Dice &dice;
-  Dice laterDice, lastDice, attentionDice, repeatDice;
+  Dice laterDice, lastDice, attentionDice, repeatDice, insertDice;
   const ModelOptions &options;
   mlir::ModuleOp module;
   mlir::ImplicitLocOpBuilder b;

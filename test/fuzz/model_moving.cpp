@@ -157,4 +157,25 @@ void ModelGenerator::scatter() {
   add(nn::ScatterAddOp::create(b, floats(shape), numbers(places, rows), x, batchDims), bound);
 }
 
+// The first rows of a value into another one of its type, at a place that may be outside, and may be another one in each step. No op
+// couples samples.
+void ModelGenerator::insert() {
+  auto any = [&](ArrayRef<Value> values) { return values[insertDice.roll(static_cast<int64_t>(values.size()))]; };
+  Value x = any(pool);
+  const int64_t rank = shapeOf(x).size(), firstDim = options.batch != 0 ? 1 : 0;
+  if (rank <= firstDim) {
+    return;
+  }
+  SmallVector<Value> alike = llvm::to_vector(llvm::make_filter_range(pool, [&](Value value) { return value.getType() == x.getType(); }));
+  Value base = any(alike);
+  const int64_t dim = firstDim + insertDice.roll(rank - firstDim), size = shapeOf(x)[dim];
+  SmallVector<int64_t> starts(rank, 0), limits(shapeOf(x)), steps(rank, 1);
+  limits[dim] = 1 + insertDice.roll(size);
+  Value rows = nn::SliceOp::create(b, x, starts, limits, steps);
+  Value index = splat(i64({}), static_cast<double>(insertDice.roll(size + 3) - 2));
+  index = insertDice.oneIn(2) ? nn::AddOp::create(b, index, step).getResult() : index;
+  index = insertDice.oneIn(2) ? nn::CastOp::create(b, typeOf(index).clone(b.getI32Type()), index).getResult() : index;
+  add(nn::InsertOp::create(b, base.getType(), rows, base, index, dim), std::max(boundOf(x), boundOf(base)));
+}
+
 } // namespace ashlar::fuzz

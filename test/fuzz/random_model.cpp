@@ -67,6 +67,9 @@ void ModelGenerator::addOps(int64_t count) {
     if (attentionDice.oneIn(8)) {
       attention();
     }
+    if (insertDice.oneIn(8)) {
+      insert();
+    }
   }
 }
 

@@ -128,8 +128,8 @@ Tensor roundedSizes(Operation *op, ArrayRef<Tensor> operands, const Tensor &resu
     return magnitudes(result);
   }
   if (isa<nn::ConstantOp, nn::RandomOp, nn::NegOp, nn::AbsOp, nn::SignOp, nn::ReluOp, nn::MaxOp, nn::MinOp, nn::SelectOp, nn::BroadcastOp,
-          nn::ReshapeOp, nn::TransposeOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::GatherOp, nn::ReduceOp, nn::WindowsOp, nn::UnwindowsOp,
-          nn::MaxPoolOp>(op)) {
+          nn::ReshapeOp, nn::TransposeOp, nn::ConcatOp, nn::SliceOp, nn::PadOp, nn::GatherOp, nn::InsertOp, nn::ReduceOp, nn::WindowsOp,
+          nn::UnwindowsOp, nn::MaxPoolOp>(op)) {
     return sizes;
   }
   // These take the difference of logits, or of 1 and an error function, on the way.

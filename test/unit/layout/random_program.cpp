@@ -180,7 +180,17 @@ private:
       result = matmul(x);
       break;
     case 13:
-      result = dice.roll(2) == 0 ? gather(x) : scatterAdd(x);
+      switch (dice.roll(3)) {
+      case 0:
+        result = gather(x);
+        break;
+      case 1:
+        result = scatterAdd(x);
+        break;
+      default:
+        result = insert(x);
+        break;
+      }
       break;
     default:
       result = rows(x);
@@ -304,6 +314,18 @@ private:
     result.push_back(rows);
     llvm::append_range(result, shape.drop_front(places));
     return nn::TanhOp::create(b, nn::ScatterAddOp::create(b, f64(result), numbers(shape.take_front(places), rows), x, batchDims));
+  }
+
+  // The first rows of a value of x's shape into x, some of them in places outside.
+  Value insert(Value x) {
+    if (shapeOf(x).empty()) {
+      return {};
+    }
+    const int64_t rank = shapeOf(x).size(), dim = dice.roll(rank), size = shapeOf(x)[dim];
+    SmallVector<int64_t> starts(rank, 0), limits(shapeOf(x)), steps(rank, 1);
+    limits[dim] = 1 + dice.roll(size);
+    Value rows = nn::SliceOp::create(b, another(shapeOf(x)), starts, limits, steps);
+    return nn::InsertOp::create(b, x.getType(), rows, x, numbers({}, size), dim);
   }
 
   // A convolution, or a gradient of one; null where x cannot have any.

@@ -120,6 +120,9 @@ CompiledKernels::CompiledKernels(ModuleOp fused, std::mt19937_64 &random, bool i
                     scf::SCFDialect, vector::VectorDialect>();
   SymbolTable symbols(*module);
   fused.walk([&](exec::FusionOp fusion) {
+    if (fusion.getKind() == exec::FusionKind::Insert) {
+      return;
+    }
     Kernel kernel{"kernel_" + std::to_string(kernels.size()), {}, {}, 0};
     llvm::SmallDenseSet<int64_t> taken;
     for (unsigned r = 0; r < fusion.getNumResults(); ++r) {
@@ -227,7 +230,15 @@ std::vector<reference::Tensor> CompiledKernels::run(StringRef name, ArrayRef<ref
   }
   std::vector<reference::Tensor> results;
   for (Operation &op : function.getBody().front()) {
-    if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
+    if (auto fusion = dyn_cast<exec::FusionOp>(op); fusion && fusion.getKind() == exec::FusionKind::Insert) {
+      SmallVector<reference::Tensor> operands;
+      auto insert = cast<nn::InsertOp>(fusion.getBody().front().front());
+      for (Value operand : insert->getOperands()) {
+        Value input = fusion.getInputs()[cast<BlockArgument>(operand).getArgNumber()];
+        operands.push_back(read(cast<RankedTensorType>(input.getType()), aligned(values[input])));
+      }
+      define(fusion.getOutputs()[0], insert.evaluate(operands));
+    } else if (fusion) {
       runKernel(fusion, values);
     } else if (auto constant = dyn_cast<nn::ConstantOp>(op)) {
       define(constant, *reference::Tensor::fromAttribute(constant.getValue()));

@@ -22,8 +22,8 @@ namespace ashlar::test {
 // Runs the passes up to exec.fusion; every product becomes loops.
 void fuse(mlir::ModuleOp module, exec::Target target = exec::Target::Cpu);
 
-// Every fusion is one kernel, on the cpu called over its extent in randomly cut ranges; where a result may overwrite an operand it does, by
-// a coin, if `inPlace`.
+// Every fusion is one kernel, except for inserts on the cpu, which the interpreter runs. It is on the cpu called over its extent in
+// randomly cut ranges; where a result may overwrite an operand it does, by a coin, if `inPlace`.
 class CompiledKernels {
 public:
   // Compiles and loads; throws std::runtime_error when that fails. `fused` must outlive this and hold no gemm. `cpu`: for kernels of the

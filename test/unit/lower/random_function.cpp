@@ -32,12 +32,13 @@ public:
 
   void step() {
     using Maker = void (Generator::*)();
-    static constexpr Maker makers[] = {
-        &Generator::unary,   &Generator::unary,        &Generator::binary,    &Generator::binary,    &Generator::binary,
-        &Generator::select,  &Generator::reduce,       &Generator::reduce,    &Generator::broadcast, &Generator::bias,
-        &Generator::softmax, &Generator::crossEntropy, &Generator::transpose, &Generator::slice,     &Generator::pad,
-        &Generator::concat,  &Generator::reshape,      &Generator::matmul,    &Generator::normalise, &Generator::gather,
-        &Generator::scatter, &Generator::convolution,  &Generator::windows,   &Generator::windows,   &Generator::attention};
+    static constexpr Maker makers[] = {&Generator::unary,     &Generator::unary,       &Generator::binary,    &Generator::binary,
+                                       &Generator::binary,    &Generator::select,      &Generator::reduce,    &Generator::reduce,
+                                       &Generator::broadcast, &Generator::bias,        &Generator::softmax,   &Generator::crossEntropy,
+                                       &Generator::transpose, &Generator::slice,       &Generator::pad,       &Generator::concat,
+                                       &Generator::reshape,   &Generator::matmul,      &Generator::normalise, &Generator::gather,
+                                       &Generator::scatter,   &Generator::convolution, &Generator::windows,   &Generator::windows,
+                                       &Generator::attention, &Generator::insert};
     (this->*makers[below(std::size(makers))])();
   }
 
@@ -542,6 +543,20 @@ private:
     result.push_back(rows);
     llvm::append_range(result, shape.drop_front(places));
     addBounded(nn::ScatterAddOp::create(b, tensor(result), numbers(shape.take_front(places), rows), x, batchDims));
+  }
+
+  // The first rows of a value into another one.
+  void insert() {
+    Value x = pick(), base = partner(x);
+    const int64_t rank = typeOf(x).getRank();
+    if (rank == 0) {
+      return;
+    }
+    const int64_t dim = below(rank), size = typeOf(x).getDimSize(dim);
+    SmallVector<int64_t> starts(rank, 0), limits(typeOf(x).getShape()), steps(rank, 1);
+    limits[dim] = below(size + 1);
+    Value rows = nn::SliceOp::create(b, x, starts, limits, steps);
+    add(nn::InsertOp::create(b, base.getType(), rows, base, numbers({}, size), dim));
   }
 
   // x by its moments along some dims: sums beside each other, then values of the kept dims.

@@ -55,11 +55,16 @@ Status CpuExecutor::create(const ashlar_rt_image &source, const ashlar_rt_varian
     std::vector<int64_t> at = seat.mesh().coordinates(seat.firstDevice() + device);
     std::memcpy(seat.arena(device) + variant->coordinates_offset, at.data(), at.size() * sizeof(int64_t));
   }
+  const CpuSurroundings surroundings = {*image, *variant, *communicator, *pool, workspace, ordered, options};
   for (uint32_t i = 0; i < variant->num_programs; ++i) {
     ASHLAR_RETURN_IF_ERROR(checkInstrs(variant->programs[i]));
     auto program = std::make_unique<CpuProgram>(variant->programs[i]);
-    ASHLAR_RETURN_IF_ERROR(program->resolve({*image, *variant, *communicator, *pool, workspace, options}));
+    program->addWeights(surroundings);
     programs.push_back(std::move(program));
+  }
+  ASHLAR_RETURN_IF_ERROR(ordered.reserve());
+  for (const std::unique_ptr<Program> &program : programs) {
+    ASHLAR_RETURN_IF_ERROR(static_cast<CpuProgram &>(*program).resolve(surroundings));
   }
   return beginProgress();
 }
@@ -126,15 +131,11 @@ Status CpuExecutor::createFeed(Pipeline &pipeline, std::unique_ptr<Feed> &feed) 
 }
 
 std::vector<HeldPart> CpuExecutor::held(uint64_t batchBytes) const {
-  uint64_t ordered = 0;
-  for (const std::unique_ptr<Program> &program : programs) {
-    ordered += static_cast<CpuProgram &>(*program).orderedBytes();
-  }
   return {{"tensors", static_cast<uint64_t>(devices) * roundUp(variant->arena_bytes, kPageBytes)},
           {"constants", constantBytes()},
           {"batches", batchBytes},
           {"matrix products", workspace.bytes()},
-          {"ordered weights", ordered},
+          {"ordered weights", ordered.bytes()},
           {"synchronization buffers", communicator->controlBytes()},
           {"messages between hosts", communicator->stagingBytes()},
           {"trace", options.recorder != nullptr ? options.recorder->bytes() : 0}};
@@ -150,8 +151,7 @@ Status CpuExecutor::run(Program &base, uint64_t microBatch) {
   ++program.runs;
   ASHLAR_RETURN_IF_ERROR(settle(program.receive(microBatch, slot)));
   if (program.weightsOrdered != variableChange) {
-    program.orderWeights(*pool);
-    program.weightsOrdered = variableChange;
+    program.orderWeights(*pool, variableChange);
   }
   variableChange += program.source.id.role == ASHLAR_RT_INIT;
   return program.whole.time([&] {

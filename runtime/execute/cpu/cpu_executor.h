@@ -7,6 +7,7 @@
 
 #include "runtime/comm/progress_thread.h"
 #include "runtime/device/cpu/thread_pool.h"
+#include "runtime/execute/cpu/ordered_weights.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/repeats.h"
 #include "runtime/kernels/cpu/gemm.h"
@@ -45,6 +46,7 @@ private:
   ThreadPool *pool = nullptr;
   uint64_t variableChange = 1; // number of the last change of variables by init or from outside
   GemmWorkspace workspace;     // of the library calls of all programs: one runs at a time
+  OrderStore ordered;          // of these calls
   ProgressThread progress;     // of collectives that are started; destroyed first
 };
 

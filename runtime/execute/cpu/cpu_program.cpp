@@ -68,18 +68,6 @@ void runConvParts(void *context, int64_t begin, int64_t end) {
   }
 }
 
-struct OrderCall {
-  const OrderedWeights &weights;
-  int64_t shift;
-};
-
-void orderPieces(void *context, int64_t begin, int64_t end) {
-  auto &[weights, shift] = *static_cast<OrderCall *>(context);
-  for (int64_t piece = begin; piece < end; ++piece) {
-    weights.order(static_cast<int>(piece), shift);
-  }
-}
-
 // Runs a collective, or its start, or waits for one that was started.
 Status communicate(const Step &step, ProgressThread &progress, std::vector<uint64_t> &started) {
   if (step.kind == ASHLAR_RT_WAIT) {
@@ -103,22 +91,23 @@ void shareWeights(bool areFixed, const Step &first, Step &step, int devices) {
   }
 }
 
-// Whether two buffers move by the same bytes in each repeat.
-bool moveAlike(const ashlar_rt_buffer &a, const ashlar_rt_buffer &b) {
-  auto stride = [](const ashlar_rt_buffer &buffer, uint32_t i) { return i < buffer.num_strides ? buffer.strides[i] : 0; };
-  bool same = true;
-  for (uint32_t i = 0; i < std::max(a.num_strides, b.num_strides); ++i) {
-    same &= stride(a, i) == stride(b, i);
-  }
-  return same;
-}
-
 // Finds the devices [begin, end) of this process that run an instruction.
 void findDevices(const ashlar_rt_instr &instr, const Communicator &communicator, int &begin, int &end) {
   const int first = communicator.firstDevice(), devices = communicator.mesh().devicesPerProcess();
   const bool runsOnAll = instr.owner == 0;
   begin = runsOnAll ? 0 : std::clamp(static_cast<int>(instr.owner) - 1 - first, 0, devices);
   end = runsOnAll ? devices : std::clamp(static_cast<int>(instr.owner) - first, 0, devices);
+}
+
+// Returns how the weights of a call are fixed, ashlar_rt_weights.
+uint32_t fixedWeights(const ashlar_rt_instr &instr) {
+  return instr.kind == ASHLAR_RT_GEMM   ? static_cast<const ashlar_rt_gemm_desc *>(instr.desc)->fixed_weights
+         : instr.kind == ASHLAR_RT_CONV ? static_cast<const ashlar_rt_conv_desc *>(instr.desc)->fixed_weights
+                                        : 0;
+}
+
+bool isOrdered(const ashlar_rt_instr &instr) {
+  return instr.num_buffers > 1 && fixedWeights(instr) != 0;
 }
 
 } // namespace
@@ -157,12 +146,6 @@ Status CpuProgram::resolve(const CpuSurroundings &surroundings) {
   for (uint32_t i = 0; i < source.num_instrs; ++i) {
     watches.push_back(watchFor(surroundings, SpanKind::kInstruction, i, &seconds[i]));
     besides.push_back(watchFor(surroundings, SpanKind::kBeside, i, &besideSeconds[i]));
-  }
-  repeatOf.assign(source.num_instrs, -1);
-  for (uint32_t i = 0; i < source.num_instrs; ++i) { // inner repeats come behind the ones around them
-    const ashlar_rt_instr &instr = source.instrs[i];
-    const auto *repeat = instr.kind == ASHLAR_RT_REPEAT ? static_cast<const ashlar_rt_repeat_desc *>(instr.desc) : nullptr;
-    std::fill_n(repeatOf.begin() + i + 1, repeat != nullptr ? repeat->num_instrs : 0, i);
   }
   for (uint64_t slot = 0; slot < (usesSlot(source) ? slots : 1); ++slot) {
     ASHLAR_RETURN_IF_ERROR(resolveInstance(surroundings, slot));
@@ -267,7 +250,7 @@ Status CpuProgram::prepareGemm(const CpuSurroundings &surroundings, uint32_t ind
   gemms.emplace_back();
   ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, surroundings.pool.threads(), gemms.back(), &surroundings.workspace));
   step.gemm = &gemms.back();
-  return desc.fixed_weights != 0 ? keepWeights(index, desc, *step.gemm, step, devices) : Status();
+  return desc.fixed_weights != 0 ? keepWeights(surroundings, index, *step.gemm, step) : Status();
 }
 
 Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
@@ -289,7 +272,7 @@ Status CpuProgram::prepareConv(const CpuSurroundings &surroundings, uint32_t ind
   convs.emplace_back();
   ASHLAR_RETURN_IF_ERROR(Conv::prepare(desc, surroundings.pool.threads(), convs.back(), &surroundings.workspace));
   step.conv = &convs.back();
-  return desc.fixed_weights != 0 ? keepWeights(index, desc, *step.conv, step, devices) : Status();
+  return desc.fixed_weights != 0 ? keepWeights(surroundings, index, *step.conv, step) : Status();
 }
 
 Status CpuProgram::prepareAttention(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {
@@ -310,61 +293,65 @@ Status CpuProgram::prepareAttention(const CpuSurroundings &surroundings, uint32_
   return Status();
 }
 
-template <typename Desc, typename Call>
-Status CpuProgram::keepWeights(uint32_t index, const Desc &desc, const Call &call, Step &step, int devices) {
+void CpuProgram::addWeights(const CpuSurroundings &surroundings) {
+  repeatOf.assign(source.num_instrs, -1);
+  for (uint32_t i = 0; i < source.num_instrs; ++i) { // inner repeats come behind the ones around them
+    const ashlar_rt_instr &instr = source.instrs[i];
+    const auto *repeat = instr.kind == ASHLAR_RT_REPEAT ? static_cast<const ashlar_rt_repeat_desc *>(instr.desc) : nullptr;
+    std::fill_n(repeatOf.begin() + i + 1, repeat != nullptr ? repeat->num_instrs : 0, i);
+  }
+  for (uint32_t i = 0; i < source.num_instrs; ++i) {
+    const ashlar_rt_instr &instr = source.instrs[i];
+    for (int device = 0; isOrdered(instr) && device < surroundings.communicator.mesh().devicesPerProcess(); ++device) {
+      surroundings.ordered.add(surroundings.address(instr.buffers[1], device, /*slot=*/0), instr, keeperOf(i));
+    }
+  }
+}
+
+const ashlar_rt_instr *CpuProgram::keeperOf(uint32_t index) const {
+  const bool isKept = fixedWeights(source.instrs[index]) == ASHLAR_RT_WEIGHTS_KEPT && repeatOf[index] >= 0;
+  return isKept ? &source.instrs[repeatOf[index]] : nullptr;
+}
+
+template <typename Call> Status CpuProgram::keepWeights(const CpuSurroundings &surroundings, uint32_t index, const Call &call, Step &step) {
   const ashlar_rt_instr &instr = source.instrs[index];
-  const int64_t keeper = desc.fixed_weights == ASHLAR_RT_WEIGHTS_KEPT ? repeatOf[index] : -1;
-  if (desc.fixed_weights == ASHLAR_RT_WEIGHTS_KEPT && keeper < 0) {
+  if (fixedWeights(instr) == ASHLAR_RT_WEIGHTS_KEPT && repeatOf[index] < 0) {
     return internal("{}: no repeat keeps its weights", instr.name);
   }
-  for (int device = 0; device < devices; ++device) {
+  for (int device = 0; device < surroundings.communicator.mesh().devicesPerProcess(); ++device) {
     void *&buffer = step.buffers[device * step.numBuffers + 1];
-    auto [begin, end] = orderedWeights.equal_range(buffer);
-    auto known = std::find_if(begin, end, [&](const auto &entry) {
-      const ashlar_rt_instr &other = *entry.second.instr;
-      return other.kind == instr.kind && entry.second.keeper == keeper && moveAlike(other.buffers[1], instr.buffers[1]) &&
-             ordersAlike(*static_cast<const Desc *>(other.desc), desc);
-    });
-    if (known == end) {
-      orderedMemory.emplace_back();
-      ASHLAR_RETURN_IF_ERROR(orderedMemory.back().reserve(orderedWeightBytes(desc)));
-      const auto *weights = static_cast<const char *>(buffer);
-      float *ordered = orderedMemory.back().data();
-      auto order = [&call, weights, ordered](int piece, int64_t shift) {
-        call.order(piece, reinterpret_cast<const float *>(weights + shift), ordered);
+    OrderedWeights &weights = *surroundings.ordered.find(buffer, instr, keeperOf(index));
+    if (weights.order == nullptr) {
+      weights.pieces = call.orderedPieces();
+      weights.order = [&call, from = static_cast<const char *>(buffer), to = weights.ordered](int piece, int64_t shift) {
+        call.order(piece, reinterpret_cast<const float *>(from + shift), static_cast<float *>(to));
       };
-      known = orderedWeights.insert({buffer, {&instr, keeper, ordered, call.orderedPieces(), order}});
     }
-    buffer = known->second.ordered;
+    if (std::find(orderedWeights.begin(), orderedWeights.end(), &weights) == orderedWeights.end()) {
+      orderedWeights.push_back(&weights);
+    }
+    buffer = weights.ordered;
   }
   step.readsOrdered = true;
   return Status();
 }
 
-void CpuProgram::orderWeights(ThreadPool &pool) {
-  for (const auto &[place, weights] : orderedWeights) {
-    if (weights.keeper < 0) {
-      OrderCall call{weights, /*shift=*/0};
-      pool.parallelFor(weights.pieces, /*grain=*/1, orderPieces, &call);
+void CpuProgram::orderWeights(ThreadPool &pool, uint64_t change) {
+  for (OrderedWeights *weights : orderedWeights) {
+    if (weights->keeper == nullptr && weights->change != change) {
+      weights->run(pool, /*shift=*/0);
+      weights->change = change;
     }
   }
+  weightsOrdered = change;
 }
 
 void CpuProgram::orderKept(const InstrCursor &cursor, ThreadPool &pool) {
-  for (const auto &[place, weights] : orderedWeights) {
-    if (weights.keeper == cursor.instr()) {
-      OrderCall call{weights, cursor.shiftOf(weights.instr->buffers[1])};
-      pool.parallelFor(weights.pieces, /*grain=*/1, orderPieces, &call);
+  for (const OrderedWeights *weights : orderedWeights) {
+    if (weights->keeper == &source.instrs[cursor.instr()]) {
+      weights->run(pool, cursor.shiftOf(weights->instr->buffers[1]));
     }
   }
-}
-
-uint64_t CpuProgram::orderedBytes() const {
-  uint64_t bytes = 0;
-  for (const GemmWorkspace &memory : orderedMemory) {
-    bytes += memory.bytes();
-  }
-  return bytes;
 }
 
 Status CpuProgram::prepareCollective(const CpuSurroundings &surroundings, uint32_t index, uint64_t slot, Step &step) {

@@ -7,6 +7,7 @@
 
 #include "runtime/comm/progress_thread.h"
 #include "runtime/device/cpu/thread_pool.h"
+#include "runtime/execute/cpu/ordered_weights.h"
 #include "runtime/execute/executor.h"
 #include "runtime/execute/repeats.h"
 #include "runtime/kernels/cpu/attention/attention.h"
@@ -14,8 +15,7 @@
 #include "runtime/kernels/cpu/gemm.h"
 
 #include <deque>
-#include <functional>
-#include <map>
+#include <vector>
 
 namespace ashlar::rt {
 
@@ -56,25 +56,19 @@ struct CpuSurroundings {
   Communicator &communicator;
   ThreadPool &pool;
   GemmWorkspace &workspace; // of the library calls of all programs: one runs at a time
+  OrderStore &ordered;      // of these calls
   const ExecutorOptions &options;
 
   // Returns the address of a buffer on this process' device number `device`.
   char *address(const ashlar_rt_buffer &buffer, int device, uint64_t slot) const;
 };
 
-// Weights of one device that are ordered once, in pieces, for all calls that read them in one order: fixed ones, or ones that a repeat
-// keeps, each time that it begins.
-struct OrderedWeights {
-  const ashlar_rt_instr *instr; // the first one of them
-  int64_t keeper;               // the number of the repeat; -1: they are fixed
-  void *ordered;
-  int pieces;
-  std::function<void(int piece, int64_t shift)> order; // where they are moved by `shift` bytes
-};
-
 class CpuProgram final : public Program {
 public:
   using Program::Program;
+
+  // Adds the weights that its instructions, whose buffers were checked, read in an order of their own, to the surroundings.
+  void addWeights(const CpuSurroundings &surroundings);
 
   // Lays out the instructions, whose buffers were checked, and the messages of other stages.
   Status resolve(const CpuSurroundings &surroundings);
@@ -85,14 +79,11 @@ public:
   // Number of such lists.
   size_t numInstances() const { return instances.size(); }
 
-  // Orders the fixed weights of all calls.
-  void orderWeights(ThreadPool &pool);
+  // Orders the fixed weights of all calls, unless a program has done so since change number `change` of the variables.
+  void orderWeights(ThreadPool &pool, uint64_t change);
 
   // Orders the weights that the repeat at which the cursor is keeps.
   void orderKept(const InstrCursor &cursor, ThreadPool &pool);
-
-  // Bytes of them.
-  uint64_t orderedBytes() const;
 
   // Waits for the slot and the messages that a run for the micro-batch needs, and offers its results.
   Status receive(uint64_t microBatch, uint64_t slot);
@@ -119,7 +110,9 @@ private:
   Status prepareGemm(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareConv(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
   Status prepareAttention(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
-  template <typename Desc, typename Call> Status keepWeights(uint32_t index, const Desc &desc, const Call &call, Step &step, int devices);
+  template <typename Call> Status keepWeights(const CpuSurroundings &surroundings, uint32_t instr, const Call &call, Step &step);
+  // Returns the repeat that keeps the weights of a call; null: they are fixed.
+  const ashlar_rt_instr *keeperOf(uint32_t instr) const;
   Status prepareCollective(const CpuSurroundings &surroundings, uint32_t instr, uint64_t slot, Step &step);
 
   Stopwatch watchFor(const CpuSurroundings &surroundings, SpanKind kind, uint32_t index, double *sum) const;
@@ -136,9 +129,8 @@ private:
   std::deque<Gemm> gemms;
   std::deque<Conv> convs;
   std::deque<Attention> attentions;
-  std::multimap<const void *, OrderedWeights> orderedWeights; // by where the weights are, in the first iterations
-  std::vector<int64_t> repeatOf;                              // by instruction: the number of the innermost repeat around it; -1: none
-  std::vector<GemmWorkspace> orderedMemory;                   // of each call, for all devices
+  std::vector<OrderedWeights *> orderedWeights; // of its calls, each once
+  std::vector<int64_t> repeatOf;                // by instruction: the number of the innermost repeat around it; -1: none
   std::vector<std::unique_ptr<Collective>> collectives;
   std::vector<Stopwatch> watches, besides; // by instruction; the second of collectives that are started
   std::vector<Waiting<SendingEnd>> sends;

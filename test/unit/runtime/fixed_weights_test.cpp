@@ -147,8 +147,62 @@ TEST_CASE("fixed weights: calls that read them in one order share it", "[runtime
     return bytes;
   };
   const uint64_t convolution = 2 * orderedWeightBytes(toy.desc);
+  REQUIRE(convolution != 0);
   CHECK(heldBy(1) == convolution);
   CHECK(heldBy(2) == convolution + 2 * orderedWeightBytes(rows));
   CHECK(heldBy(3) == convolution + 2 * orderedWeightBytes(rows));
   CHECK(heldBy(4) == convolution + 2 * orderedWeightBytes(rows) + 2 * orderedWeightBytes(transposed));
+}
+
+TEST_CASE("fixed weights: programs share them, whichever runs first", "[runtime][executor]") {
+  // As a program for many rows and one for a single row, which both follow a change of the weights.
+  ToyConvolution toy;
+  ashlar_rt_gemm_desc many = {1, kPixels, kOut, kIn, 0, 1, 0, 0, 0, 0, /*fixed_weights=*/1, 0}, one = many;
+  one.m = 1;
+  ashlar_rt_instr rows = toy.conv, row = toy.conv;
+  rows.kind = row.kind = ASHLAR_RT_GEMM;
+  rows.desc = &many;
+  row.desc = &one;
+  ashlar_rt_program programs[3] = {toy.programs[0], {"rows", {ASHLAR_RT_RUN}, 1, &rows}, {"row", {ASHLAR_RT_TRAIN_STEP}, 1, &row}};
+  toy.variant.programs = programs;
+  toy.variant.num_programs = 3;
+  std::vector<std::unique_ptr<Communicator>> communicators;
+  REQUIRE(createLocalCommunicators(toy.variant, communicators).ok());
+  ThreadPool pool(2);
+  CpuExecutor executor;
+  const Status status = executor.create(toy.image, toy.variant, *communicators[0], pool, {});
+  INFO(status.message());
+  REQUIRE(status.ok());
+  for (const HeldPart &part : executor.held(/*batchBytes=*/0)) {
+    CHECK((std::strcmp(part.name, "ordered weights") != 0 || part.bytes == 2 * orderedWeightBytes(many)));
+  }
+  auto set = [&](const char *name, int device, const std::vector<float> &values) {
+    auto fill = [&](char *data) { std::memcpy(data, values.data(), values.size() * sizeof(float)); };
+    REQUIRE(executor.write(*executor.tensor(name), device, fill).ok());
+  };
+  const auto check = [&](ashlar_rt_program_role role, size_t count, const std::vector<float> &weights) {
+    for (int device = 0; device < 2; ++device) {
+      set("x", device, std::vector<float>(kPixels * kIn, static_cast<float>(device + 1)));
+      set("y", device, std::vector<float>(kPixels * kOut, 0));
+    }
+    REQUIRE(executor.run(*executor.find(role)).ok());
+    for (int device = 0; device < 2; ++device) {
+      std::vector<float> y(kPixels * kOut);
+      REQUIRE(executor.read(*executor.tensor("y"), device, y.data()).ok());
+      for (size_t i = 0; i < y.size(); ++i) {
+        const float *column = weights.data() + i % kOut * kIn;
+        INFO("element " << i << " of device " << device);
+        REQUIRE(y[i] == (i < count ? static_cast<float>(device + 1) * (column[0] + column[1]) : 0));
+      }
+    }
+  };
+  const std::vector<float> initial(kInitial, kInitial + kOut * kIn), other = {7, 0, -2, 1, 0, 4};
+  REQUIRE(executor.run(*executor.find(ASHLAR_RT_INIT)).ok());
+  check(ASHLAR_RT_TRAIN_STEP, kOut, initial);
+  check(ASHLAR_RT_RUN, kPixels * kOut, initial);
+  for (int device = 0; device < 2; ++device) {
+    set("w", device, other);
+  }
+  check(ASHLAR_RT_RUN, kPixels * kOut, other);
+  check(ASHLAR_RT_TRAIN_STEP, kOut, other);
 }

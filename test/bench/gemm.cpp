@@ -3,13 +3,19 @@
 // Matrix products of one training step of the MLP 784-512-512-10, in GFLOP/s and as a share of the peak that a loop of fused multiply-adds
 // reaches in the same run, beside dnnl_sgemm where oneDNN is installed; and of a transformer's step in f32, bf16 and f16, where a product
 // of bf16 may exceed that peak. GFLOP/s = 2 m n k / time; the best call of 0.3 s; operands are in cache, as they are in a step. One thread.
+//
+//     bench_gemm --decode [THREADS]   the products of GPT-2 (124M parameters) for one token, or a few, in GB/s of fixed weights, which come
+//                                     from memory, and as a share of a loop that only reads, in the same run; 2 threads
 
 #include "runtime/kernels/cpu/gemm.h"
 #include "runtime/abi/memory_sizes.h"
+#include "runtime/device/cpu/thread_pool.h"
 #include "test/bench/peak.h"
+#include "test/bench/read_loop.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -147,9 +153,103 @@ void measureNarrow(const NarrowShape &shape, double peak) {
   std::printf("\n");
 }
 
+// Products with weights of their own, which take kReadBytes in all, one after the other.
+class Decode {
+public:
+  Decode(int64_t m, int64_t k, int64_t n, uint32_t isTransposed, uint32_t narrow, ThreadPool &pool) : pool(pool) {
+    desc = {1, m, n, k, 0, isTransposed, 0, 0};
+    desc.fixed_weights = 1;
+    desc.narrow = narrow;
+    desc.narrow_out = narrow != 0;
+    bytes = static_cast<size_t>(k * n) * (narrow != 0 ? 2 : 4);
+    a.assign(m * k, 0);
+    out.assign(m * n, 0);
+  }
+
+  Status prepare() {
+    ASHLAR_RETURN_IF_ERROR(Gemm::prepare(desc, pool.threads(), gemm));
+    const std::vector<float> b(desc.k * desc.n, 0);
+    copies = (kReadBytes + bytes - 1) / bytes;
+    ASHLAR_RETURN_IF_ERROR(ordered.reserve(copies * orderedWeightBytes(desc))); // as a program has them
+    for (size_t copy = 0; copy < copies; ++copy) {
+      for (int piece = 0; piece < gemm.orderedPieces(); ++piece) {
+        gemm.order(piece, b.data(), orderedAt(copy));
+      }
+    }
+    return Status();
+  }
+
+  void run() {
+    weights = orderedAt(next++ % copies);
+    pool.parallelFor(
+        gemm.parts(), 1,
+        [](void *context, int64_t begin, int64_t end) {
+          auto *call = static_cast<Decode *>(context);
+          for (int64_t part = begin; part < end; ++part) {
+            call->gemm.runPart(static_cast<int>(part), call->a.data(), call->weights, nullptr, call->out.data());
+          }
+        },
+        this);
+  }
+
+  size_t weightBytes() const { return bytes; }
+  const char *kernelName() const { return gemm.kernelName(); }
+
+private:
+  float *orderedAt(size_t copy) const { return ordered.data() + copy * (orderedWeightBytes(desc) / sizeof(float)); }
+
+  ThreadPool &pool;
+  ashlar_rt_gemm_desc desc{};
+  size_t bytes;
+  std::vector<float> a, out;
+  GemmWorkspace ordered;
+  size_t copies = 0, next = 0;
+  const void *weights = nullptr;
+  Gemm gemm;
+};
+
+int measureDecode(int threads) {
+  constexpr struct {
+    const char *what;
+    int64_t k, n;
+    uint32_t isTransposed;
+  } kProducts[] = {{"query, key, value", 768, 2304, 0},
+                   {"projection", 768, 768, 0},
+                   {"up", 768, 3072, 0},
+                   {"down", 3072, 768, 0},
+                   {"logits", 768, 50257, 1}};
+  ThreadPool pool(threads);
+  GemmWorkspace memory;
+  if (!memory.reserve(kReadBytes).ok()) {
+    return 1;
+  }
+  std::memset(memory.data(), 0, memory.bytes());
+  for (uint32_t narrow : {uint32_t{0}, static_cast<uint32_t>(ASHLAR_RT_BF16), static_cast<uint32_t>(ASHLAR_RT_F16)}) {
+    for (const auto &[what, k, n, isTransposed] : kProducts) {
+      for (int64_t m : {1, 2, 4}) {
+        Decode decode(m, k, n, isTransposed, narrow, pool);
+        if (const Status status = decode.prepare(); !status.ok()) {
+          std::printf("%s\n", status.message().c_str());
+          return 1;
+        }
+        Reader reader(memory, decode.weightBytes(), pool);
+        const std::vector<double> times = goodTimes({[&] { reader.run(); }, [&] { decode.run(); }}, 0.5);
+        const double bound = reader.bytes() / times[0] * 1e-9, own = static_cast<double>(decode.weightBytes()) / times[1] * 1e-9;
+        std::printf("%-18s %lld x %4lld x %5lld  %-18s %5.1f GB/s of weights, %3.0f %% of a loop that reads (%.1f)\n", what,
+                    static_cast<long long>(m), static_cast<long long>(k), static_cast<long long>(n), decode.kernelName(), own,
+                    100 * own / bound, bound);
+      }
+    }
+  }
+  return 0;
+}
+
 } // namespace
 
-int main() {
+int main(int argc, char **argv) {
+  if (argc > 1 && std::strcmp(argv[1], "--decode") == 0) {
+    return measureDecode(argc > 2 ? std::atoi(argv[2]) : 2);
+  }
   // oneDNN is held to the one thread that our side uses. It has its OpenMP from libgomp.
   setenv("OMP_NUM_THREADS", "1", /*overwrite=*/1);
   void *library = dlopen("libdnnl.so.2", RTLD_NOW | RTLD_LOCAL);

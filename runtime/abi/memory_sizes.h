@@ -149,16 +149,31 @@ constexpr uint64_t convWorkspaceBytes(const ashlar_rt_conv_desc &desc) {
   return roundUp(bytes, ASHLAR_RT_ALIGNMENT) + 16 * ASHLAR_RT_ALIGNMENT;
 }
 
+// cpu: up to so many rows of the heads that share keys, an attention reads keys and values where they lie.
+constexpr int64_t kAttentionFewRows = 8;
+
+// Returns the rows of the heads that share keys.
+constexpr int64_t attentionSharedRows(const ashlar_rt_attention_desc &desc) {
+  return desc.heads / std::max<int64_t>(desc.key_heads, 1) * desc.rows;
+}
+
+// Whether an attention has few rows for its keys, as in the generation of one token at a time.
+constexpr bool hasFewRows(const ashlar_rt_attention_desc &desc) {
+  return desc.kind == ASHLAR_RT_ATTENTION_FORWARD && attentionSharedRows(desc) <= kAttentionFewRows;
+}
+
 // cpu: the workspace of an attention, for each thread: which rows of scores and keys are computed at a time, and where things lie, in
 // floats. Rows of all matrices begin on cache lines, an odd number of them apart, so that columns do not fall into few sets of the cache.
-// Keys and values of a head are copied once, in the order in which they are read: memory grows with rows and keys, never with their
-// product.
+// Keys and values of a head are copied once, in the order in which they are read, except for few rows: memory grows with rows and keys,
+// never with their product. Sums of a block of keys: the maxima of its rows, the sums of their weights, and the sums of values.
 struct AttentionMemory {
   int64_t blockRows, blockKeys;
   int64_t row, valueRow, scoreRow; // floats from row to row of matrices with `width`, `value_width` and blockKeys columns
   int64_t keyPanels;               // k transposed, in panels
   int64_t scores, staged;
-  int64_t values, sums, maxima, result;                                                             // forward
+  int64_t values, sums, sumsOfBlock; // forward
+  int64_t sumRows, sumsSize;         // rows of sums, their floats
+  int64_t fewSums;                   // of few rows: of all blocks of two heads
   int64_t valuePanels, keyRows, dScores, slopes, dKeys, dValues, dResult, dQueries, delta, factors; // backward
   int64_t queries; // rows of q: of a block, or backward all
   uint64_t bytes;
@@ -183,16 +198,24 @@ constexpr AttentionMemory attentionMemory(const ashlar_rt_attention_desc &desc) 
     floats += roundUp(count, ASHLAR_RT_ALIGNMENT / sizeof(float));
     return static_cast<int64_t>(first);
   };
+  const bool isFew = hasFewRows(desc);
   const int64_t panelKeys = static_cast<int64_t>(roundUp(desc.keys, kProductTileCols));
-  memory.keyPanels = take(panelKeys * desc.width);
-  memory.scores = take(memory.blockRows * memory.scoreRow);
+  memory.sumRows = isFew ? static_cast<int64_t>(roundUp(kAttentionFewRows, 16)) : memory.blockRows;
+  memory.sumsSize = memory.sumRows * 2 + (isFew ? attentionSharedRows(desc) : memory.blockRows) * memory.valueRow;
   memory.staged = take(static_cast<int64_t>(kProductTileCols) * std::max(memory.row, memory.valueRow));
+  memory.scores = take((isFew ? kAttentionFewRows : memory.blockRows) * memory.scoreRow);
+  if (isFew) {
+    memory.queries = take(kAttentionFewRows * memory.row);
+    memory.fewSums = take(2 * ((desc.keys + memory.blockKeys - 1) / memory.blockKeys) * memory.sumsSize);
+    memory.bytes = floats * sizeof(float);
+    return memory;
+  }
+  memory.keyPanels = take(panelKeys * desc.width);
   if (desc.kind == ASHLAR_RT_ATTENTION_FORWARD) {
     memory.queries = take(memory.blockRows * memory.row);
     memory.values = take(desc.keys * memory.valueRow);
-    memory.sums = take(memory.blockRows * 16);
-    memory.maxima = take(memory.blockRows);
-    memory.result = take(memory.blockRows * memory.valueRow);
+    memory.sums = take(memory.sumsSize);
+    memory.sumsOfBlock = take(memory.sumsSize);
   } else {
     memory.queries = take(desc.rows * memory.row);
     memory.dQueries = take(desc.rows * memory.row);

@@ -2,9 +2,10 @@
 //
 // Chooses a kernel for the processor and cuts an attention into parts for the threads.
 //
-// Forward, a unit of work is a block of rows of a head. Backward, one pass over all blocks of the heads that share keys computes all
-// gradients, five products for each; where there are too few such groups for the threads, dk and dv of a block of keys and dq of a block of
-// rows are units of their own, seven products in all. Either way numbers have the same bits (attention_kernel.h).
+// Forward, a unit of work is a block of rows of a head; of few rows, a block of keys of the heads that share them, whose sums are added up
+// in the order of the keys, by the last part that has some of them. Backward, one pass over all blocks of the heads that share keys
+// computes all gradients, five products for each; where there are too few such groups for the threads, dk and dv of a block of keys and dq
+// of a block of rows are units of their own, seven products in all. Either way numbers have the same bits (attention_kernel.h).
 
 #include "runtime/kernels/cpu/attention/attention.h"
 
@@ -13,6 +14,7 @@
 #include "runtime/kernels/cpu/parts.h"
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 namespace ashlar::rt {
@@ -117,6 +119,8 @@ struct Attention::State {
   bool isSplit = false;                      // backward: keys and rows are units of their own
   std::vector<int64_t> rowBegins, keyBegins; // units of each part: blocks of rows of all heads; of keys of all key heads
   std::vector<int64_t> groupBegins;          // groups of heads that share keys
+  // Few rows: of a group whose blocks of keys are in several parts, by the first of these, how many of them are done.
+  std::vector<std::atomic<int>> done;
 
   int64_t rowBlocks() const { return ceilDiv(desc.rows, memory.blockRows); }
   int64_t keyBlocks() const { return ceilDiv(desc.keys, memory.blockKeys); }
@@ -144,7 +148,10 @@ struct Attention::State {
 
   // Compute a part in its memory.
   void runForward(int part, void *const *buffers, float *memory) const;
+  void runFew(int part, void *const *buffers);
   void runBackward(int part, void *const *buffers, float *memory) const;
+
+  float *memoryOf(int part) const { return workspace->data() + part * (memory.bytes / sizeof(float)); }
 };
 
 std::vector<double> Attention::State::rowCosts() const {
@@ -244,6 +251,72 @@ void Attention::State::runForward(int part, void *const *buffers, float *memoryO
   });
 }
 
+namespace {
+
+// The blocks of keys that the groups see, all alike, in parts, none of them empty: group g has the units [g * blocks, (g + 1) * blocks).
+struct FewUnits {
+  int64_t firstBlock, blocks, groups, parts;
+
+  int64_t begin(int64_t part) const { return groups * blocks * part / parts; }
+
+  // Returns the part that has a unit.
+  int64_t partOf(int64_t unit) const {
+    int64_t part = unit * parts / (groups * blocks);
+    for (; begin(part + 1) <= unit; ++part) {
+    }
+    return part;
+  }
+};
+
+// Returns the units of an attention of few rows; its piece has the positions of this run.
+FewUnits unitsOf(const AttentionPiece &piece, int64_t parts) {
+  const ashlar_rt_attention_desc &desc = *piece.desc;
+  const int64_t blockKeys = piece.memory->blockKeys;
+  int64_t first = 0, end = desc.keys;
+  if (desc.causal != 0) {
+    end = std::clamp<int64_t>(desc.rows + piece.diagonal, 0, desc.keys);
+    first = desc.window != 0 ? std::clamp<int64_t>(piece.diagonal + 1 - desc.window, 0, end) : 0;
+  }
+  first /= blockKeys;
+  const int64_t blocks = std::max<int64_t>(ceilDiv(end, blockKeys) - first, 1), groups = desc.batch * desc.key_heads;
+  return {first, blocks, groups, std::min(parts, groups * blocks)};
+}
+
+} // namespace
+
+void Attention::State::runFew(int part, void *const *buffers) {
+  const int64_t shared = desc.heads / desc.key_heads, areaSize = keyBlocks() * memory.sumsSize;
+  const FewUnits units = unitsOf(pieceAt(0, shared, Pass::All, buffers), parts);
+  if (part >= units.parts) {
+    return;
+  }
+  // A part keeps the sums of a group that began in an earlier part in its second area: others may read them while it goes on.
+  const auto sumsOf = [&](int64_t of, int64_t group) {
+    return memoryOf(static_cast<int>(of)) + memory.fewSums + (group * units.blocks < units.begin(of) ? areaSize : 0);
+  };
+  for (int64_t unit = units.begin(part), end = units.begin(part + 1); unit < end;) {
+    const int64_t group = unit / units.blocks, first = group * units.blocks, last = first + units.blocks, next = std::min(end, last);
+    const AttentionPiece piece = pieceAt(group * shared, shared, Pass::All, buffers);
+    for (float *sums = sumsOf(part, group); unit < next; ++unit, sums += memory.sumsSize) {
+      kernel->sumBlock(piece, units.firstBlock + unit - first, memoryOf(part), sums);
+    }
+    const int64_t firstPart = units.partOf(first), lastPart = units.partOf(last - 1);
+    const auto others = static_cast<int>(lastPart - firstPart);
+    if (others > 0) {
+      if (done[firstPart].fetch_add(1, std::memory_order_acq_rel) < others) {
+        continue; // another part is the last one
+      }
+      done[firstPart].store(0, std::memory_order_relaxed);
+    }
+    float *all = sumsOf(firstPart, group);
+    for (int64_t of = firstPart; of <= lastPart; ++of) {
+      const int64_t isFirst = of == firstPart ? 1 : 0, count = std::min(last, units.begin(of + 1)) - std::max(first, units.begin(of));
+      kernel->addSums(piece, sumsOf(of, group) + isFirst * memory.sumsSize, count - isFirst, all);
+    }
+    kernel->finishFew(piece, all);
+  }
+}
+
 void Attention::State::runBackward(int part, void *const *buffers, float *memoryOfPart) const {
   const int64_t shared = desc.heads / desc.key_heads;
   if (!isSplit) {
@@ -287,7 +360,10 @@ Status Attention::prepare(const ashlar_rt_attention_desc &desc, int threads, con
   state->memory = attentionMemory(desc);
   state->kernel = &kernel;
   threads = std::max(threads, 1);
-  if (desc.kind == ASHLAR_RT_ATTENTION_FORWARD) {
+  if (hasFewRows(desc)) {
+    state->parts = static_cast<int>(std::min<int64_t>(threads, desc.batch * desc.key_heads * state->keyBlocks()));
+    state->done = std::vector<std::atomic<int>>(state->parts);
+  } else if (desc.kind == ASHLAR_RT_ATTENTION_FORWARD) {
     const int64_t heads = desc.batch * desc.heads;
     state->rowBegins = cutByCost(state->rowCosts(), heads, std::min<int64_t>(threads, heads * state->rowBlocks()));
     state->parts = static_cast<int>(state->rowBegins.size()) - 1;
@@ -309,11 +385,12 @@ const char *Attention::kernelName() const {
 }
 
 void Attention::runPart(int part, void *const *buffers) {
-  float *memory = state->workspace->data() + part * (state->memory.bytes / sizeof(float));
-  if (state->desc.kind == ASHLAR_RT_ATTENTION_FORWARD) {
-    state->runForward(part, buffers, memory);
+  if (hasFewRows(state->desc)) {
+    state->runFew(part, buffers);
+  } else if (state->desc.kind == ASHLAR_RT_ATTENTION_FORWARD) {
+    state->runForward(part, buffers, state->memoryOf(part));
   } else {
-    state->runBackward(part, buffers, memory);
+    state->runBackward(part, buffers, state->memoryOf(part));
   }
 }
 

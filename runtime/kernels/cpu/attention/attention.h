@@ -18,7 +18,7 @@ struct AttentionKernel;
 
 // One prepared attention, or the gradients of one, see ashlar_rt_attention_desc. Scores are computed in blocks that stay in the cache, with
 // a running maximum and sum; the gradients compute them again. Blocks that causal rows do not see are left out.
-// Results have the same bits for every number of threads, whatever the other batch entries and heads are.
+// Results have the same bits for every number of threads, whatever the other batch entries, heads and (forward) rows are.
 // Error, to first order, u = 2^-24: a score is off by e = (width + 4) u |scale| sum |q| |k| + 5e-7 softcap + 3 u |score|, a weight p by
 // twice the largest e of its row and (2 keys + 40) u, relative, backward by 4 u min(|lse|, 256) more; a weight below 2^-125 of the row's
 // largest one counts as 0. Sums of n terms add (n + 4) u of the sum of their sizes. bf16 results are rounded once.

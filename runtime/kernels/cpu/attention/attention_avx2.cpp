@@ -17,10 +17,12 @@ constexpr int kTileVectors = 2;
 
 #include "runtime/kernels/cpu/attention/attention_blocks.inc"
 
+#include "runtime/kernels/cpu/attention/attention_few.inc"
+
 } // namespace
 
 const AttentionKernel &attentionKernelAvx2() {
-  static constexpr AttentionKernel kernel = {"avx2 6x16", forward, backward};
+  static constexpr AttentionKernel kernel = {"avx2 6x16", forward, sumBlock, addSums, finishFew, backward};
   return kernel;
 }
 

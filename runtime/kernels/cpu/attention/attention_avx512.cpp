@@ -17,10 +17,12 @@ constexpr int kTileVectors = 2;
 
 #include "runtime/kernels/cpu/attention/attention_blocks.inc"
 
+#include "runtime/kernels/cpu/attention/attention_few.inc"
+
 } // namespace
 
 const AttentionKernel &attentionKernelAvx512() {
-  static constexpr AttentionKernel kernel = {"avx512 12x32", forward, backward};
+  static constexpr AttentionKernel kernel = {"avx512 12x32", forward, sumBlock, addSums, finishFew, backward};
   return kernel;
 }
 

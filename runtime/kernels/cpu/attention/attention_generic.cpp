@@ -17,10 +17,12 @@ constexpr int kTileVectors = 2;
 
 #include "runtime/kernels/cpu/attention/attention_blocks.inc"
 
+#include "runtime/kernels/cpu/attention/attention_few.inc"
+
 } // namespace
 
 const AttentionKernel &attentionKernelGeneric() {
-  static constexpr AttentionKernel kernel = {"generic 6x8", forward, backward};
+  static constexpr AttentionKernel kernel = {"generic 6x8", forward, sumBlock, addSums, finishFew, backward};
   return kernel;
 }
 

@@ -33,7 +33,7 @@ struct AttentionPiece {
   float *lse;
   AttentionRows dq, dk, dv; // without dq only dk and dv are computed; without dk and dv only dq
   int64_t heads;
-  int64_t firstRowBlock, lastRowBlock; // behind the last one
+  int64_t firstRowBlock, lastRowBlock; // behind the last one; of few rows: not read
   int64_t firstKeyBlock, lastKeyBlock; // forward: all
   bool hasKeys;                        // forward: the piece before, in the same workspace, had the same keys and values
 };
@@ -43,6 +43,13 @@ struct AttentionKernel {
   const char *name;
   // Computes out and lse of the rows.
   void (*forward)(const AttentionPiece &piece, float *workspace);
+  // Few rows (hasFewRows), all heads of the piece: computes the sums of one block of keys, of memory->sumsSize floats. Reads no key or
+  // value that no row sees.
+  void (*sumBlock)(const AttentionPiece &piece, int64_t keyBlock, float *workspace, float *sums);
+  // Adds the sums of `count` blocks, one behind the other, to those of the blocks before them.
+  void (*addSums)(const AttentionPiece &piece, const float *sums, int64_t count, float *before);
+  // Writes out and lse from the sums of all blocks.
+  void (*finishFew)(const AttentionPiece &piece, const float *sums);
   // Computes dq of the rows from the keys, and dk and dv of the keys from the rows. They have the same bits together and apart: a number of
   // dq is one chain over the keys, in their order, of dk and dv over the heads and rows.
   void (*backward)(const AttentionPiece &piece, float *workspace);

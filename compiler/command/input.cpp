@@ -145,12 +145,17 @@ llvm::Error readJob(const Options &options, Input &input) {
     }
     *input.job.mutable_mesh() = *mesh;
   }
+  if (options.generates) {
+    job::takeGeneration(input.job);
+  }
   if (options.batch != 0) {
     if (input.job.has_global_batch()) {
       return createStringError("--batch " + std::to_string(options.batch) + " is for jobs without global_batch, and that of " +
                                options.job + " has " + std::to_string(input.job.global_batch()) + "; leave out one of the two");
     }
     input.job.set_global_batch(options.batch);
+  } else if (job::generatesText(input.job) && !input.job.has_global_batch()) {
+    input.job.set_global_batch(1);
   }
   if (!options.machine.empty()) {
     llvm::Expected<job::Machine> machine = readMachine(options.machine);

@@ -33,6 +33,7 @@ struct Options {
   bool overlaps = true;       // overlap collectives with computation
   bool joinsAttention = true; // find the attentions of the model, for calls of the library
   double searchSeconds = 10;  // after which mode AUTO takes the best that it found
+  bool generates = false;     // make the programs of text generation
   Emit emit = Emit::Exe;
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;

@@ -33,6 +33,7 @@
 #include "dialects/nn/programs.h"
 #include "dialects/support/byte_text.h"
 #include "dialects/support/element_type.h"
+#include "passes/decode/passes.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/constant_pool.h"
 #include "passes/lower/memory/memory_use.h"
@@ -153,6 +154,9 @@ private:
     pipelines::addTrainPasses(passes, job, target->kind(), options.joinsAttention);
     if (failed(passes.run(*module))) {
       return failure();
+    }
+    if (func::FuncOp decode = nn::findProgram(*module, nn::ProgramRole::Decode)) {
+      positions = decode->getAttrOfType<IntegerAttr>(decode::kContextAttr).getInt();
     }
     if (func::FuncOp evaluation = nn::findProgram(*module, nn::ProgramRole::EvalStep)) {
       for (unsigned i = 0; i < evaluation.getNumResults(); ++i) {
@@ -349,6 +353,7 @@ private:
     info.seed = job.seed();
     info.deterministicRefusal = variantList.deterministicRefusal;
     info.memoryLimit = memoryLimit;
+    info.context = positions;
     SmallVector<exec::VariantOp> stages; // of the default variant
     for (auto each : module->getOps<exec::VariantOp>()) {
       if (stages.size() < static_cast<size_t>(each.getNumStages())) {
@@ -430,7 +435,8 @@ private:
   lower::CollectiveOrder order;                     // the same
   std::optional<report::PipelineFacts> pipeline;    // the same, where it has one
   llvm::StringMap<ClassLabels> classLabels;
-  double leastWeight = 0; // that the losses of an evaluation are divided by
+  std::optional<int64_t> positions; // of a model that generates text
+  double leastWeight = 0;           // that the losses of an evaluation are divided by
   unsigned phaseCount = 0;
 };
 

@@ -45,8 +45,7 @@ llvm::StringMap<frontend::PlannedTensor> plannedTensors(ModuleOp module) {
   for (auto variable : module.getOps<nn::VariableOp>()) {
     add(variable.getSymNameAttr(), variable.getTensorType(), variable->getAttrOfType<dist::LayoutAttr>(dist::kLayoutAttr));
   }
-  func::FuncOp step = nn::findProgram(module, nn::ProgramRole::TrainStep);
-  func::FuncOp function = step ? step : nn::findProgram(module, nn::ProgramRole::Run);
+  func::FuncOp function = nn::findMain(module);
   for (BlockArgument argument : function.getArguments()) {
     unsigned index = argument.getArgNumber();
     add(function.getArgAttrOfType<StringAttr>(index, nn::kNameAttr), argument.getType(), dist::findLayout(argument));

@@ -33,6 +33,7 @@ ImportOptions makeImportOptions(const job::Job &job) {
   }
   options.inputs.assign(job.inputs().begin(), job.inputs().end());
   options.training = options.needsParameters = job.has_loss();
+  options.findsBuffers = job::generatesText(job); // causal attentions are found by the numbers of their masks
   options.straightThrough = job.straight_through();
   options.init.assign(job.init().begin(), job.init().end());
   options.frozen.assign(job.frozen().begin(), job.frozen().end());

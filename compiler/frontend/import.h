@@ -75,6 +75,8 @@ struct ImportOptions {
   // Dropout draws a mask (from @ashlar.seed and @ashlar.step) instead of passing its input on; the product with the mask is marked
   // nn.training_only.
   bool training = false;
+  // Masks and tables are constants of the program, and no parameters (weights/buffers.h), as with `training`.
+  bool findsBuffers = false;
   // A model without a parameter that is trained is an error.
   bool needsParameters = false;
   // QuantizeLinear has the gradient of the identity within its range where a DequantizeLinear reads it.

@@ -67,6 +67,12 @@ bool takesMeanOfMicroBatches(const Job &job);
 // Makes the loss of a step the loss of all its samples, however many micro-batches it is split into.
 void takeExactLoss(Job &job);
 
+// Leaves what is about training out of a job: it keeps the mesh, layouts, precision and machine, and generates text.
+void takeGeneration(Job &job);
+
+// Returns whether the job makes the programs of text generation.
+bool generatesText(const Job &job);
+
 // Returns the name of the tensor of the job's loss, the logits or the prediction; "" without a loss.
 std::string lossName(const Job &job);
 

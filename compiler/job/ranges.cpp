@@ -81,6 +81,7 @@ constexpr NumberRange kRanges[] = {
     atLeast("dims.dim", 0, kMostDims),
     atLeast("dims.size", 1, kMostCount),
     atLeast("epochs", 1, 0x1p40),
+    atLeast("generate.chunk", 1, kMostCount),
     atLeast("global_batch", 1, kMostCount),
     anyF32("init.fill"),
     anyF32("init.kaiming_uniform.a"),

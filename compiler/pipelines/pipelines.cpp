@@ -16,6 +16,7 @@
 #include "dialects/nn/nn.h"
 #include "dialects/nn/paths.h"
 #include "dialects/nn/programs.h"
+#include "passes/decode/passes.h"
 #include "passes/format/passes.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
@@ -81,6 +82,11 @@ void addAttentionPass(OpPassManager &passes, const job::Job &job, exec::Target t
   }
   options.rules.push_back(job::lossName(job));
   passes.addPass(train::createRecognizeAttentionPass(options));
+}
+
+// Makes the programs of text generation.
+void addDecodePass(OpPassManager &passes, const job::Generate &generate) {
+  passes.addPass(decode::createDecodePass({generate.logits(), generate.chunk()}));
 }
 
 // Adds the gradients, with a scaled loss for a type with a small range, and the update.
@@ -215,7 +221,10 @@ void addTrainPasses(OpPassManager &passes, const job::Job &job, exec::Target tar
   if (job.has_loss()) {
     addUpdatePasses(passes, job);
   }
-  passes.addPass(train::createInitPass()); // after the optimizer, whose state it fills too
+  if (job::generatesText(job)) {
+    addDecodePass(passes, job.generate()); // on attentions as ops, in their precision
+  }
+  passes.addPass(train::createInitPass()); // after these, whose variables it fills too
   passes.addNestedPass<func::FuncOp>(createCanonicalizerPass());
   passes.addNestedPass<func::FuncOp>(createCSEPass());
   runPassAdders(PassPoint::Step, passes);

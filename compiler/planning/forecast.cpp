@@ -122,9 +122,11 @@ private:
     return bytes;
   }
 
+  bool isForward() { return nn::findProgram(module, nn::ProgramRole::Run) || nn::findProgram(module, nn::ProgramRole::Decode); }
+
   // Batches wait in stages, those of --eval in stages of their own; a model gets its inputs at once.
   void addBatches() {
-    if (nn::findProgram(module, nn::ProgramRole::Run) && !module->hasAttr(dist::kStageAttr)) {
+    if (isForward() && !module->hasAttr(dist::kStageAttr)) {
       return;
     }
     if (traits.hasDeviceMemory) {

@@ -116,6 +116,7 @@ private:
       return {"an update", "update"};
     case nn::ProgramRole::TrainStep:
     case nn::ProgramRole::Run:
+    case nn::ProgramRole::Decode:
       return variant.getOrderAttr() ? std::pair("a micro-batch", "micro-batch") : std::pair("a step", "step");
     default:
       return {};

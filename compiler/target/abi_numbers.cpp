@@ -106,6 +106,10 @@ uint32_t roleOf(nn::ProgramRole role) {
     return ASHLAR_RT_UPDATE;
   case nn::ProgramRole::EvalStep:
     return ASHLAR_RT_EVAL_STEP;
+  case nn::ProgramRole::Prefill:
+    return ASHLAR_RT_PREFILL;
+  case nn::ProgramRole::Decode:
+    return ASHLAR_RT_DECODE;
   }
   llvm_unreachable("unknown role");
 }

@@ -50,16 +50,32 @@ public:
     Constant *trainingTable = info.training ? table.global(training(*info.training)) : table.null();
     Constant *constantBytes = include(constants, "ashlar_constants");
     Constant *exportTable = info.training ? table.global(exportedModel(info.exported)) : table.null();
+    Constant *generation = info.context ? table.global(table.record<ashlar_rt_generation>({table.u64(*info.context)})) : table.null();
     // Kernels that are code of a device leave nothing that is made for this CPU.
     Constant *cpuFeatures = deviceCodes.empty() ? table.optionalString(hostCpuFeatures()) : table.null();
     Constant *deviceTable = table.array(llvm::map_to_vector(deviceCodes, [&](const DeviceCode &code) { return deviceCode(code); }));
     Constant *modelName = table.string(info.modelName), *targetName = table.string(info.target);
     Constant *refusal = table.optionalString(info.deterministicRefusal), *plan = table.string(info.plan);
-    Constant *image = table.global(table.record<ashlar_rt_image>(
-        {table.u32(ASHLAR_RT_ABI_VERSION), modelName, targetName, table.u64(hash(info, constants)), constantBytes,
-         table.u64(constants.bytes), table.u64(info.seed), table.optionalString(info.seedTensor), table.optionalString(info.stepTensor),
-         table.u32(variants.size()), variantTable, trainingTable, refusal, plan, cpuFeatures, table.u32(deviceCodes.size()), deviceTable,
-         table.u64(info.memoryLimit), exportTable}));
+    Constant *image = table.global(table.record<ashlar_rt_image>({table.u32(ASHLAR_RT_ABI_VERSION),
+                                                                  modelName,
+                                                                  targetName,
+                                                                  table.u64(hash(info, constants)),
+                                                                  constantBytes,
+                                                                  table.u64(constants.bytes),
+                                                                  table.u64(info.seed),
+                                                                  table.optionalString(info.seedTensor),
+                                                                  table.optionalString(info.stepTensor),
+                                                                  table.u32(variants.size()),
+                                                                  variantTable,
+                                                                  trainingTable,
+                                                                  generation,
+                                                                  refusal,
+                                                                  plan,
+                                                                  cpuFeatures,
+                                                                  table.u32(deviceCodes.size()),
+                                                                  deviceTable,
+                                                                  table.u64(info.memoryLimit),
+                                                                  exportTable}));
     addMain(image);
     return llvm::Error::success();
   }

@@ -79,7 +79,8 @@ struct ImageInfo {
   std::string seedTensor; // empty: the program draws no random numbers
   std::string stepTensor; // empty: the program counts no steps
   std::optional<TrainingInfo> training;
-  ExportInfo exported; // of a program that trains
+  ExportInfo exported;                 // of a program that trains
+  std::optional<int64_t> context = {}; // of a program that generates text: the positions of the model
   std::string deterministicRefusal;
   uint64_t memoryLimit = 0; // bytes that a process may hold; 0: any number
   std::string plan;

@@ -55,6 +55,8 @@ def Nn_ProgramAttr : Nn_Attr<"Program", "program"> {
     | `forward`, `backward`, `weights` | run a part of a micro-batch on a stage of a pipeline; `weights`: the gradients that no other stage needs |
     | `update` | updates the variables after the last micro-batch |
     | `eval_step` | computes the loss of a batch |
+    | `prefill` | computes several positions of texts, without logits ([generate.md](../generate.md)) |
+    | `decode` | computes one position of texts, and its logits |
 
     `chunk`: the chunk of a stage that has several. `round`: the update of a stage is one program for each round of messages. `prepares`,
     `updates`: one run joins the preparation of the step before the micro-batch, or its update after it.

@@ -26,6 +26,6 @@ def Nn_ProgramRole : Nn_Enum<"ProgramRole", "task of a program in a model", [
   I32EnumAttrCase<"Init", 1, "init">, I32EnumAttrCase<"Run", 2, "run">, I32EnumAttrCase<"LargerRun", 3, "larger_run">,
   I32EnumAttrCase<"Prepare", 4, "prepare">, I32EnumAttrCase<"TrainStep", 5, "train_step">, I32EnumAttrCase<"Forward", 6, "forward">,
   I32EnumAttrCase<"Backward", 7, "backward">, I32EnumAttrCase<"Weights", 8, "weights">, I32EnumAttrCase<"Update", 9, "update">,
-  I32EnumAttrCase<"EvalStep", 10, "eval_step">]>;
+  I32EnumAttrCase<"EvalStep", 10, "eval_step">, I32EnumAttrCase<"Prefill", 11, "prefill">, I32EnumAttrCase<"Decode", 12, "decode">]>;
 
 #endif // ASHLAR_DIALECTS_NN_NN_ENUMS_TD

@@ -76,6 +76,15 @@ func::FuncOp findProgram(ModuleOp module, ProgramRole role) {
   return {};
 }
 
+func::FuncOp findMain(ModuleOp module) {
+  for (ProgramRole role : {ProgramRole::TrainStep, ProgramRole::Run, ProgramRole::Decode}) {
+    if (func::FuncOp program = findProgram(module, role)) {
+      return program;
+    }
+  }
+  return {};
+}
+
 StringRef nameOf(ProgramRole role) {
   switch (role) {
   case ProgramRole::Run:

@@ -30,6 +30,10 @@ bool isOncePerStep(mlir::Operation *op);
 // Returns the program that has the role alone: not joined with others, of the first chunk and round. Null when the module has none.
 mlir::func::FuncOp findProgram(mlir::ModuleOp module, ProgramRole role);
 
+// Returns the program that a model is for: of a training step, else of a run, else of one position of a text. Null where a step has
+// several.
+mlir::func::FuncOp findMain(mlir::ModuleOp module);
+
 // Returns the usual name of a program, which it has when no other symbol does: "forward" for run, "larger_forward" for larger_run, else the
 // name of the role.
 llvm::StringRef nameOf(ProgramRole role);

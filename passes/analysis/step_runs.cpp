@@ -22,11 +22,8 @@ llvm::StringMap<int64_t> runsOfStep(ModuleOp module) {
     }
     return runs;
   }
-  for (nn::ProgramRole role : {nn::ProgramRole::TrainStep, nn::ProgramRole::Run}) {
-    func::FuncOp program = runs.empty() ? nn::findProgram(module, role) : func::FuncOp();
-    if (program) {
-      runs[program.getSymName()] = 1;
-    }
+  if (func::FuncOp program = nn::findMain(module)) {
+    runs[program.getSymName()] = 1;
   }
   return runs;
 }

@@ -11,7 +11,7 @@
 namespace ashlar::analysis {
 
 // Returns how often a step runs the programs of a module, or of a stage's module, that it runs: by its order (dist.order); without one
-// its train_step, or where nothing is trained its run, once.
+// its train_step, or where nothing is trained its run or decode, once.
 llvm::StringMap<int64_t> runsOfStep(mlir::ModuleOp module);
 
 } // namespace ashlar::analysis

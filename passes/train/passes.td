@@ -509,10 +509,10 @@ def WatchNonfinitePass : Pass<"ashlar-watch-nonfinite", "::mlir::ModuleOp"> {
 def VerifyTrainPass : Pass<"ashlar-verify-train", "::mlir::ModuleOp"> {
   let summary = "Checks the invariants of a complete training step.";
   let description = [{
-    **Constraints:** (C1) there is a program init; (C2) either train_step and eval_step, with or without update, or run; (C3) `nn.gradient`s
-    are used, one a variable, in train_step only; (C4) no variable has an `init`; (C5) init writes every variable except @ashlar.seed;
-    (C6) no function writes a variable twice, or reads it after writing it; (C7) eval_step and run write nothing; (C8) each function has a
-    role (`nn.program`), and no two the same one.
+    **Constraints:** (C1) there is a program init; (C2) either train_step and eval_step, with or without update, or prefill and decode, or
+    run; (C3) `nn.gradient`s are used, one a variable, in train_step only; (C4) no variable has an `init`; (C5) init writes every variable
+    except @ashlar.seed; (C6) no function writes a variable twice, or reads it after writing it; (C7) eval_step and run write nothing; (C8)
+    each function has a role (`nn.program`), and no two the same one.
   }];
 }
 

@@ -30,9 +30,11 @@ LogicalResult verifyFunctions(ModuleOp module) {
     return module.emitError("no program of role init; run ashlar-init");
   }
   bool trains = has(Role::TrainStep) && has(Role::EvalStep) && !has(Role::Run);
-  bool infers = has(Role::Run) && !has(Role::TrainStep) && !has(Role::Update) && !has(Role::EvalStep);
-  if (!trains && !infers) { // C2
-    return module.emitError("programs are neither train_step and eval_step, nor run alone");
+  const bool isForward = !has(Role::TrainStep) && !has(Role::Update) && !has(Role::EvalStep);
+  bool infers = has(Role::Run) && isForward && !has(Role::Decode);
+  bool generates = has(Role::Prefill) && has(Role::Decode) && isForward && !has(Role::Run);
+  if (!trains && !infers && !generates) { // C2
+    return module.emitError("programs are neither train_step and eval_step, nor prefill and decode, nor run alone");
   }
   return success();
 }

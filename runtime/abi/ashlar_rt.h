@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 30
+#define ASHLAR_RT_ABI_VERSION 31
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -362,7 +362,11 @@ typedef enum {
   ASHLAR_RT_UPDATE = 9,  // of the variables
   // Computes loss and correct count of one batch. Where a pipeline has each batch go several times through its stages, it is a program for
   // each chunk, which follow each other in a stage; the last stage's last one has the results.
-  ASHLAR_RT_EVAL_STEP = 10
+  ASHLAR_RT_EVAL_STEP = 10,
+  // The two programs of an executable that generates text. Inputs: {tokens (batch, positions), position (i64, rank 0)}; the tokens
+  // are at [position, position + positions). They share the states that hold keys and values.
+  ASHLAR_RT_PREFILL = 11, // keys and values of several positions; no outputs
+  ASHLAR_RT_DECODE = 12   // of one position, and its output: logits (batch, 1, vocabulary)
 } ashlar_rt_program_role;
 
 // What a run of a micro-batch is joined with: bits.
@@ -543,6 +547,11 @@ typedef struct {
   const char *refusal;                // why --export is not available; null otherwise
 } ashlar_rt_export;
 
+// The model that generates text.
+typedef struct {
+  int64_t context; // positions: the most tokens of a prompt and what follows it
+} ashlar_rt_generation;
+
 // Kernels of the cuda target for one kind of chip. `arch` "sm_90": machine code for compute capability 9.x with x >= 0; "compute_90": PTX,
 // as text ending in a zero byte, which the driver compiles for chips of 9.0 and later.
 typedef struct {
@@ -563,8 +572,9 @@ typedef struct {
       *seed_tensor; // state, i64, rank 0: written by the runtime before the program init runs; null: the program draws no random numbers
   const char *step_tensor; // the same: the number of the next step, 0 behind init; written by a run that resumes; null: nothing counts
   uint32_t num_variants;
-  const ashlar_rt_variant *variants;  // [0] is the default
-  const ashlar_rt_training *training; // null: a forward executable
+  const ashlar_rt_variant *variants;      // [0] is the default
+  const ashlar_rt_training *training;     // null: a forward executable
+  const ashlar_rt_generation *generation; // null: it generates no text
   // Why --deterministic is not available when there is no such variant; null otherwise.
   const char *deterministic_refusal;
   const char *plan; // the plan in ten lines, printed by --plan

@@ -113,7 +113,9 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   session.recorder = recorder;
   session.underMpirun = job.underMpirun();
   session.dataThreads = options.dataThreads > 0 ? options.dataThreads : dataThreads;
-  ASHLAR_RETURN_IF_ERROR(image.training != nullptr ? train(session) : runForward(session));
+  ASHLAR_RETURN_IF_ERROR(image.training != nullptr     ? train(session)
+                         : image.generation != nullptr ? generateText(session)
+                                                       : runForward(session));
   return executor.close();
 }
 

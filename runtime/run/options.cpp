@@ -82,12 +82,48 @@ Status readRepeatsBatch(const char *asked, Options &options) {
   return Status();
 }
 
+void addGeneration(CLI::App &app, GenerationOptions &options) {
+  app.add_option("--prompt", options.prompt, "token ids to go on from: a .npy file, or lines of them; - is standard input")
+      ->type_name("FILE")
+      ->capture_default_str();
+  app.add_option("--output", options.output, "where the new tokens go: a .npy file, or lines of them; - is standard output")
+      ->type_name("FILE")
+      ->capture_default_str();
+  app.add_option("--new-tokens", options.newTokens, "new tokens of each text (default: until the context is full)")
+      ->type_name("N")
+      ->check(checkCount);
+  app.add_option("--temperature", options.temperature, "divide logits by it and draw; 0 takes the most likely token")
+      ->type_name("T")
+      ->check(CLI::Range(0.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--top-k", options.topK, "draw among the K most likely tokens; 0: all")
+      ->type_name("K")
+      ->check(checkCount)
+      ->capture_default_str();
+  app.add_option("--top-p", options.topP, "draw among the fewest tokens whose probabilities reach P")
+      ->type_name("P")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--stop", options.stop, "token that ends a text; may be repeated")->type_name("ID");
+  app.add_option("--logits", options.logits, "write the logits that each new token was chosen from")->type_name("FILE.npy");
+  app.add_flag("--timing", options.timing, "print tokens and time to standard error");
+}
+
+Status checkGeneration(const CLI::App &app, const GenerationOptions &options) {
+  for (const char *option : {"--top-k", "--top-p"}) {
+    if (options.temperature == 0 && app.get_option(option)->count() != 0) {
+      return invalid("{} without --temperature: the most likely token is taken; add --temperature 1 to draw", option);
+    }
+  }
+  return Status();
+}
+
 } // namespace
 
 Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, int argc, const char *const *argv, Options &options,
                     std::string &helpText) {
   const ashlar_rt_training *training = image.training;
-  std::string what = training != nullptr ? "Trains " : "Runs ";
+  std::string what = training != nullptr ? "Trains " : image.generation != nullptr ? "Generates text with " : "Runs ";
   CLI::App app(what + image.model_name + ", compiled by Ashlar for " + image.target + ".");
   options.seed = image.seed;
   uint64_t steps = 0;
@@ -126,6 +162,8 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
                    "write the model with the trained parameters; with --resume and neither --steps nor --epochs without training")
         ->type_name("FILE.onnx");
     app.add_flag("--resume-partial", options.resumePartial, "load only matching tensors of the checkpoint, and list the rest");
+  } else if (image.generation != nullptr) {
+    addGeneration(app, options.generation);
   } else {
     app.add_option("--input", inputs, "an input and its file, one option each")->type_name("NAME=FILE.npy");
     app.add_option("--output", outputs, "an output and its file (default: all, as NAME.npy)")->type_name("NAME=FILE.npy");
@@ -204,6 +242,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
       options.epochs = UINT64_MAX;
     }
   }
+  ASHLAR_RETURN_IF_ERROR(image.generation != nullptr ? checkGeneration(app, options.generation) : Status());
   ASHLAR_RETURN_IF_ERROR(splitBindings("--input", "NAME=FILE.npy", inputs, options.inputs));
   ASHLAR_RETURN_IF_ERROR(splitBindings("--output", "NAME=FILE.npy", outputs, options.outputs));
   ASHLAR_RETURN_IF_ERROR(splitBindings("--rename", "FROM=TO", renames, options.renames));

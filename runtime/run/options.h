@@ -19,6 +19,17 @@ namespace ashlar::rt {
 // Of --resume: the newest checkpoint.
 inline constexpr char kLatest[] = "latest";
 
+// How texts are generated.
+struct GenerationOptions {
+  std::string prompt = "-", output = "-"; // files; "-": standard input and output
+  std::optional<uint64_t> newTokens;      // for each prompt; nothing: until the context is full
+  double temperature = 0, topP = 1;
+  uint64_t topK = 0; // 0: all
+  std::vector<int64_t> stop;
+  std::string logits; // file; empty: none
+  bool timing = false;
+};
+
 // The user's options. Members that only one kind of program has keep their default in the other.
 struct Options {
   // Both kinds.
@@ -59,6 +70,8 @@ struct Options {
 
   // Forward.
   uint64_t benchmark = 0; // runs to measure; 0: a normal run
+
+  GenerationOptions generation;
 
   // Forward: name of the tensor, path of the file.
   std::vector<std::pair<std::string, std::string>> inputs;

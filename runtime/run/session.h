@@ -35,6 +35,9 @@ Status train(Session &session);
 // Reads the inputs, runs the model once, and writes the outputs from rank 0.
 Status runForward(Session &session);
 
+// Generates texts from the prompts that rank 0 reads, and writes them there.
+Status generateText(Session &session);
+
 } // namespace ashlar::rt
 
 #endif // ASHLAR_RUNTIME_RUN_SESSION_H

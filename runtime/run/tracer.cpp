@@ -17,10 +17,10 @@ namespace {
 constexpr uint64_t kSkippedSteps = 2, kTracedSteps = 3;
 
 // What a rank tells ahead of its spans.
-struct Told {
+struct Losses {
   uint64_t lostInstructions, lostOthers;
 };
-static_assert(sizeof(Told) % alignof(Span) == 0);
+static_assert(sizeof(Losses) % alignof(Span) == 0);
 
 } // namespace
 
@@ -130,14 +130,14 @@ Status Tracer::endStep(uint64_t number, std::string &line) {
 
 Status Tracer::gather(Trace &trace) {
   const std::vector<Span> mine = recorder.spans();
-  std::vector<char> bytes(sizeof(Told) + mine.size() * sizeof(Span));
-  const Told told = {recorder.lostInstructions(), recorder.lostOthers()};
+  std::vector<char> bytes(sizeof(Losses) + mine.size() * sizeof(Span));
+  const Losses told = {recorder.lostInstructions(), recorder.lostOthers()};
   std::memcpy(bytes.data(), &told, sizeof(told));
   std::copy(mine.begin(), mine.end(), reinterpret_cast<Span *>(bytes.data() + sizeof(told)));
   std::vector<std::vector<char>> all;
   ASHLAR_RETURN_IF_ERROR(gatherBytes(session, bytes, all));
   for (size_t rank = 0; rank < all.size() && !all[rank].empty(); ++rank) {
-    Told found;
+    Losses found;
     std::memcpy(&found, all[rank].data(), sizeof(found));
     const auto *first = reinterpret_cast<const Span *>(all[rank].data() + sizeof(found));
     trace.ranks.push_back({std::vector<Span>(first, first + (all[rank].size() - sizeof(found)) / sizeof(Span)), found.lostInstructions,

@@ -90,6 +90,9 @@ TEST_CASE("fuzz: ashlar-join-runs changes no bit of two steps", "[fuzz][passes]"
     if (!(*program)->hasAttr(dist::kOrderAttr) || pipelineOf(*program)) {
       continue;
     }
+    for (auto variable : program->getOps<nn::VariableOp>()) { // parameters of one fusion id may need each other, which is an error
+      variable->removeAttr(dist::kCommFusionAttr);
+    }
     PassManager passes(&context);
     addDistPasses(passes, *program);
     REQUIRE(succeeded(passes.run(*program)));

@@ -345,3 +345,20 @@ def allow_tf32(bench):
         bench.compile(product_job(text, batch=size, optimizer=STILL), "--target", "cuda", "--gpu-arch", "sm_90")
         log = bench.run("--data", ".", "--log-every", "1", environment=emulator)
         expect([loss * size for loss in log.losses], expected, f"\"{text}\": 11 bits of the operands")
+
+
+@case("generate.logits", "generate.chunk")
+def generation(bench):
+    """Of the row of a token, the next token is the largest number of "first" and the one behind it the smallest."""
+    table = [x for row in range(5) for x in (1 if column == (row + 1) % 5 else -1 if column == (row + 2) % 5 else 0 for column in range(5))]
+    bench.model(
+        node("Gather", ["table", "ids"], ["first"]), node("Neg", ["first"], ["second"]), parameter("table", [5, 5], table),
+        graph_input("ids", [1, 6], INT64), graph_output("first", [1, 6, 5]), graph_output("second", [1, 6, 5]))
+    bench.write("prompt.txt", "3\n")
+    for logits, expected in (("first", "4 0 1 2 3"), ("second", "0 2 4 1 3")):
+        bench.compile(f'generate {{ logits: "{logits}" }}')
+        expect(bench.run("--prompt", "prompt.txt").text.split(), expected.split(), logits)
+    bench.refused(bench.compiler("generate {}", "-o", "program"), 'the outputs of the model are "first", "second"')
+    for chunk, positions in ((2, 2), (6, 6), (7, 6)):
+        text = bench.emit("nn", f'generate {{ logits: "first" chunk: {chunk} }}')
+        expect(f"@prefill(%arg0: tensor<1x{positions}xi64>" in text, True, f"chunk {chunk}")

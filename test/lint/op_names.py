@@ -15,6 +15,8 @@ STRUCTURE = {"Constant", "Gradient", "Read", "Repeat", "Variable", "Write", "Yie
 
 # File or folder -> the ops that it may name, or "all", and why.
 ALLOWED = {
+    "passes/decode/position_places.cpp": ("Attention AttentionLogSum Index Reshape", "the ops that hide later positions, and dims that move"),
+    "passes/decode/position_program.cpp": ("Slice", "counts elements in its attributes"),
     "passes/format/assign_formats.cpp": ("Transpose", "is what the pass saves"),
     "passes/layout/redistribute/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
     "passes/layout/hybrid/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),

@@ -10,6 +10,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
+#include "passes/decode/passes.h"
 #include "passes/format/passes.h"
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
@@ -40,6 +41,7 @@ int run(int argc, char **argv) {
                   mlir::memref::MemRefDialect, mlir::scf::SCFDialect, mlir::vector::VectorDialect>(); // of kernels
   mlir::registerTransformsPasses();
   ashlar::reference::registerReferencePasses();
+  ashlar::decode::registerAshlarDecodePasses();
   ashlar::format::registerAshlarFormatPasses();
   ashlar::layout::registerAshlarLayoutPasses();
   ashlar::lower::registerAshlarLowerPasses();

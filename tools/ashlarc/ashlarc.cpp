@@ -94,6 +94,7 @@ void addOutputs(CLI::App &app, ashlar::command::Options &options, std::string &s
   app.add_option("--batch", options.batch, "samples of a run, where the model leaves them open and no job gives global_batch")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 31))
       ->type_name("N");
+  app.add_flag("--generate", options.generates, "make a program that generates text with a decoder (docs/generate.md)");
   app.add_option("--gpu-arch", options.gpuArch, "chips to compile for, with --target cuda (default: sm_80,sm_90)")->type_name("sm_NN,...");
   app.add_option("--emit", stage, "form to stop at: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");

@@ -87,7 +87,7 @@ llvm::StringSet<> InitializerImporter::knownFloats() const {
 // What the job says of an initializer holds against everything that is read off the model.
 std::string InitializerImporter::bufferReason(const BufferFinder &finder, const onnx::TensorProto &tensor) const {
   const std::string &name = tensor.name();
-  bool isDecided = !options.training || options.local || info.rules.isNamed(name, /*isScalar=*/false);
+  bool isDecided = !(options.training || options.findsBuffers) || options.local || info.rules.isNamed(name, /*isScalar=*/false);
   return isDecided ? "" : finder.findReason(tensor);
 }
 
@@ -161,7 +161,7 @@ std::vector<std::string> InitializerImporter::run() {
     }
     if (!reason.empty()) {
       values.define(name, TensorData::take(tensor, info.directory, context, what).toDense());
-      if (!options.facts) {
+      if (!options.facts && options.training) {
         remark(what + " " + describeTensor(type) + " is not trained: " + reason);
       }
       continue;

@@ -4,6 +4,7 @@
 
 #include "passes/layout/inference/propagate_layouts.h"
 #include "dialects/nn/nn.h"
+#include "dialects/nn/scratch_state.h"
 #include "passes/layout/inference/copy_sources.h"
 #include "passes/layout/inference/expand_split_ops.h"
 #include "passes/layout/inference/given_layout.h"
@@ -21,6 +22,11 @@ namespace ashlar::layout {
 
 namespace {
 
+// Whether a variable is the compiler's own, from one run to the next: keys and values of a text have the layout in which they are computed.
+bool followsPrograms(nn::VariableOp variable) {
+  return variable.getInternal() && nn::isScratch(variable);
+}
+
 // Returns the problem of a module all of whose ops can be inferred through.
 FailureOr<LayoutProblem> createInferable(ModuleOp module, MeshAttr mesh, bool splitVariables) {
   FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh);
@@ -35,7 +41,7 @@ FailureOr<LayoutProblem> createInferable(ModuleOp module, MeshAttr mesh, bool sp
   }
   for (auto [variable, number] : problem->variables) {
     ProblemTensor &tensor = problem->tensors[number];
-    if (!tensor.given && !splitVariables) {
+    if (!tensor.given && !splitVariables && !followsPrograms(variable)) {
       int64_t rank = tensor.type.getRank();
       tensor.given = GivenLayout{Layout::replicated(rank), SmallVector<bool>(rank, false)};
     }

@@ -150,16 +150,14 @@ private:
   // Orders of weights, by the repeat that keeps them, if one does, and their place, with its strides.
   template <typename Desc> using Ordered = std::multimap<std::tuple<Operation *, exec::Space, uint64_t, std::vector<int64_t>>, Desc>;
 
-  // The calls' copies of fixed and kept weights, for each device: once for all calls of a program, or of a repeat, that read them in one
+  // The calls' copies of fixed and kept weights, for each device: once for all calls of the programs, or of a repeat, that read them in one
   // order.
   uint64_t orderedBytes() {
     uint64_t bytes = 0;
-    for (auto program : variant.getBody().getOps<exec::ProgramOp>()) {
-      Ordered<ashlar_rt_conv_desc> convolutions;
-      Ordered<ashlar_rt_gemm_desc> products;
-      program.walk([&](exec::ConvOp call) { bytes += addOrdered(call, describeConvolution(call), convolutions); });
-      program.walk([&](exec::GemmOp call) { bytes += addOrdered(call, describeProduct(call), products); });
-    }
+    Ordered<ashlar_rt_conv_desc> convolutions;
+    Ordered<ashlar_rt_gemm_desc> products;
+    variant.getBody().walk([&](exec::ConvOp call) { bytes += addOrdered(call, describeConvolution(call), convolutions); });
+    variant.getBody().walk([&](exec::GemmOp call) { bytes += addOrdered(call, describeProduct(call), products); });
     return bytes * perProcess;
   }
 

@@ -127,7 +127,7 @@ TEST_CASE("cut axes: a swap sends what it does where the axes are written as par
 
 TEST_CASE("cut axes: random programs compute on cut meshes what one rank does", "[cut_axes][random]") {
   int64_t cut = 0;
-  for (uint64_t seed = 0; seed < 300; ++seed) {
+  for (uint64_t seed = 0; seed < 400; ++seed) {
     const Axes axes = seed % 2 == 0 ? Axes{{"x", 2}, {"y", 4}} : Axes{{"x", 4}, {"y", 2}};
     CAPTURE(seed);
     OwningOpRef<ModuleOp> module = randomProgram(context(), seed, meshOf(context(), axes), /*numOps=*/12);

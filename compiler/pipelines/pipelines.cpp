@@ -491,7 +491,7 @@ void addLowerPasses(OpPassManager &model, const Variant &variant, int64_t memory
   plan.variantName = variant.name;
   plan.devicesPerProcess = variant.devicesPerProcess;
   passes.addPass(lower::createPlanMemoryPass(plan));
-  passes.addPass(lower::createVerifyExecPass());
+  passes.addPass(lower::createVerifyExecPass({variant.target}));
 }
 
 } // namespace ashlar::pipelines

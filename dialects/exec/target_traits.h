@@ -65,6 +65,7 @@ struct TargetTraits {
   int64_t handOverPs;       // to hand a collective to the channel and to learn of its end: two threads wake each other; 0: it has a stream
 
   // Of memory.
+  int64_t rowAlignment; // bytes: a row that moves in a repeat begins at multiples, or else it is copied; 1: at any element
   bool hasDeviceMemory; // arenas, constants and batches lie in one block of the device, in parts of its alignment, not in the host's memory
   bool fixedWorkspace;  // a device has one workspace of a fixed size for library calls; else each thread has what its calls ask for
 

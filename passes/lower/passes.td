@@ -145,10 +145,11 @@ def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
     An owner is a device of the mesh, and of no collective; (C14) a program leaves each persistent tensor completely written; (C15) fixed
     weights are constants, or a variable that no program except @init writes, and @init has none; kept weights stay where they
     are in the innermost repeat around the call, and nothing in it writes them; (C16) a buffer moves in repeats that there
-    are, by multiples of the alignment, except one that is copied; (C17) the target of an insert shares no byte with its rows and its index. In a repeat (C5) holds for its first two iterations, and of a buffer that
-    moves for all places that it has. Each device with state of its own is
-    checked separately, one instruction at a time that it runs.
+    are, by multiples of the alignment that the target wants of rows, or of its element in a copy; (C17) the target of an insert shares no
+    byte with its rows and its index. In a repeat (C5) holds for its first two iterations, and of a buffer that moves for all places that it
+    has. Each device with state of its own is checked separately, one instruction at a time that it runs.
   }];
+  let options = [TargetOption<"the target, which decides where rows that move may begin">];
 }
 
 #endif // ASHLAR_PASSES_LOWER_PASSES_TD

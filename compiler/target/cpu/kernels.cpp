@@ -35,8 +35,6 @@ namespace ashlar::cpu {
 
 namespace {
 
-constexpr unsigned kAlignment = 64; // ASHLAR_RT_ALIGNMENT
-
 // Replaces functions of f32 by arithmetic, conversions of bf16 by integer ops, and gives every floating-point op its fast-math flags.
 struct ExpandArithmetic : PassWrapper<ExpandArithmetic, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandArithmetic)
@@ -78,9 +76,9 @@ LogicalResult lowerToLlvmDialect(ModuleOp kernels) {
 
 // Turns kernel(ptr a, ptr b, ..., i64 begin, i64 end, numbers ...) into kernel(ptr buffers, i64 begin, i64 end), or with numbers into
 // kernel(ptr buffers, i64 begin, i64 end, ptr numbers), 8 bytes each, which loads pointers and numbers and inlines the original. The
-// buffers of one kernel never overlap: an operand that is overwritten is passed once. `isAligned` says which are whole buffers, one entry a
-// buffer; a mesh coordinate is one element inside one.
-void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
+// buffers of one kernel never overlap: an operand that is overwritten is passed once. A buffer begins at any element, as a row that moves
+// in a repeat does (TargetTraits::rowAlignment): loads and stores have the alignment of elements.
+void wrapKernel(llvm::Function &body, unsigned buffers) {
   llvm::LLVMContext &context = body.getContext();
   std::string name = body.getName().str();
   body.setName(name + ".body");
@@ -88,7 +86,7 @@ void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
   body.addFnAttr(llvm::Attribute::AlwaysInline);
   auto *pointer = llvm::PointerType::getUnqual(context);
   auto *i64 = llvm::Type::getInt64Ty(context);
-  const unsigned buffers = isAligned.size(), numbers = body.arg_size() - buffers - 2;
+  const unsigned numbers = body.arg_size() - buffers - 2;
   SmallVector<llvm::Type *> parameters{pointer, i64, i64};
   if (numbers > 0) {
     parameters.push_back(pointer);
@@ -100,9 +98,6 @@ void wrapKernel(llvm::Function &body, ArrayRef<bool> isAligned) {
   std::vector<llvm::Value *> arguments;
   for (unsigned i = 0; i < buffers; ++i) {
     body.addParamAttr(i, llvm::Attribute::NoAlias);
-    if (isAligned[i]) {
-      body.addParamAttr(i, llvm::Attribute::getWithAlignment(context, llvm::Align(kAlignment)));
-    }
     arguments.push_back(builder.CreateLoad(pointer, builder.CreateConstGEP1_64(pointer, kernel->getArg(0), i)));
   }
   arguments.push_back(kernel->getArg(1));
@@ -164,10 +159,10 @@ void keepOuterLoops(llvm::Function &body) {
   }
 }
 
-// A kernel's name, and which of its arguments are whole buffers.
+// A kernel's name, and how many of its arguments are buffers.
 struct KernelArguments {
   std::string name;
-  SmallVector<bool> isAligned;
+  unsigned buffers;
 };
 
 llvm::hash_code hashBody(LLVM::LLVMFuncOp function) {
@@ -196,7 +191,7 @@ SharedNames dropEqualCode(ModuleOp kernels, std::vector<KernelArguments> &list) 
     SmallVector<unsigned, 1> &candidates = byHash[hashBody(function)];
     auto equal = llvm::find_if(candidates, [&](unsigned i) {
       auto other = symbols.lookup<LLVM::LLVMFuncOp>(kept[i].name);
-      return kept[i].isAligned == kernel.isAligned && other.getFunctionType() == function.getFunctionType() &&
+      return kept[i].buffers == kernel.buffers && other.getFunctionType() == function.getFunctionType() &&
              OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &function.getBody(), OperationEquivalence::IgnoreLocations);
     });
     if (equal != candidates.end()) {
@@ -226,13 +221,8 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
   for (auto function : kernels->getOps<func::FuncOp>()) {
     function->setDiscardableAttrs(ArrayRef<NamedAttribute>());
     function.setPublic();
-    KernelArguments arguments{function.getName().str(), {}};
-    for (Type argument : function.getArgumentTypes()) {
-      if (auto memref = dyn_cast<MemRefType>(argument)) {
-        arguments.isAligned.push_back(memref.getNumElements() > 1);
-      }
-    }
-    list.push_back(std::move(arguments));
+    list.push_back(
+        {function.getName().str(), static_cast<unsigned>(llvm::count_if(function.getArgumentTypes(), llvm::IsaPred<MemRefType>))});
   }
   if (failed(lowerToLlvmDialect(*kernels))) {
     return nullptr;
@@ -251,7 +241,7 @@ std::unique_ptr<llvm::Module> translateKernels(ModuleOp module, llvm::LLVMContex
   for (const KernelArguments &kernel : list) {
     llvm::Function &body = *translated->getFunction(kernel.name);
     keepOuterLoops(body);
-    wrapKernel(body, kernel.isAligned);
+    wrapKernel(body, kernel.buffers);
   }
   for (const auto &[name, kernel] : shared) {
     llvm::GlobalAlias::create(name, translated->getFunction(kernel));

@@ -204,8 +204,6 @@ private:
     for (BlockArgument argument : block.getArguments()) {
       number[argument] = number.size();
       addType(argument.getType());
-      auto memref = dyn_cast<MemRefType>(argument.getType());
-      add(uintptr_t(memref && memref.getNumElements() > 1)); // whether it is aligned
     }
   }
 

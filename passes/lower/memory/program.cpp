@@ -305,7 +305,7 @@ private:
     for (auto [operand, argument] : llvm::zip_equal(repeat.getSliced(), repeat.getSlicedArguments())) {
       const unsigned row = addRow(repeat, places.lookup(getStorageRoot(operand)), argument.getType());
       places[argument] = row;
-      if (!isAlignedRow(argument.getType()) || meetsDevices(argument)) {
+      if (!isAlignedRow(argument.getType(), target) || meetsDevices(argument)) {
         places[argument] = addTemporary(argument.getType(), last);
         copies.atBegin.push_back({argument, places[argument], repeat.getLoc(), {}, row});
       }
@@ -314,7 +314,7 @@ private:
       const unsigned stack = places.contains(result) ? places[result] : addTemporary(result.getType(), lastUse.lookup(result));
       places[result] = stack;
       const unsigned row = addRow(repeat, stack, value.getType());
-      placeYielded(value, row, {}, copies, isAlignedRow(value.getType()) && !meetsDevices(getStorageRoot(value)));
+      placeYielded(value, row, {}, copies, isAlignedRow(value.getType(), target) && !meetsDevices(getStorageRoot(value)));
     }
     for (auto [i, operand] : llvm::enumerate(repeat->getOpOperands().take_front(repeat.getCarried().size()))) {
       Value first = getStorageRoot(operand.get()), result = repeat->getResult(i), argument = repeat.getBody().getArgument(i);

@@ -6,9 +6,9 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/support/element_type.h"
 #include "passes/lower/memory/storage_uses.h"
-#include "runtime/abi/ashlar_rt.h"
 
 using namespace mlir;
 
@@ -36,8 +36,8 @@ Storage rowOf(nn::RepeatOp repeat, unsigned index, const Storage &rows, RankedTe
   return row;
 }
 
-bool isAlignedRow(Type row) {
-  return byteSize(cast<ShapedType>(row)) % ASHLAR_RT_ALIGNMENT == 0;
+bool isAlignedRow(Type row, exec::Target target) {
+  return byteSize(cast<ShapedType>(row)) % exec::traitsOf(target).rowAlignment == 0;
 }
 
 bool meetsDevices(Value value) {

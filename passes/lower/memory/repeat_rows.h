@@ -19,8 +19,8 @@ bool isStack(mlir::Value value);
 // Returns the storage of a row that moves along the storage `rows`, number `index`, of all rows that a repeat reads or makes.
 Storage rowOf(nn::RepeatOp repeat, unsigned index, const Storage &rows, mlir::RankedTensorType type);
 
-// Returns whether every row begins where a buffer may.
-bool isAlignedRow(mlir::Type row);
+// Returns whether every row begins where instructions of the target take a buffer that moves.
+bool isAlignedRow(mlir::Type row, exec::Target target);
 
 // Returns whether a collective takes or makes a value, here or in the body of a repeat: its buffers do not move.
 bool meetsDevices(mlir::Value value);

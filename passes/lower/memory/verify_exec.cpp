@@ -9,6 +9,7 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/exec/exec.h"
+#include "dialects/exec/target_traits.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/tensor_size.h"
@@ -147,7 +148,7 @@ SmallVector<bool> storesOf(func::FuncOp kernel) {
 
 class Verifier {
 public:
-  explicit Verifier(ModuleOp module) : module(module), symbols(module) {}
+  Verifier(ModuleOp module, exec::Target target) : module(module), target(target), symbols(module) {}
 
   LogicalResult verify() {
     for (auto op : module.getOps<exec::ConstantOp>()) {
@@ -391,14 +392,20 @@ private:
     return success();
   }
 
-  // (C16) A buffer moves in repeats that there are; only copies use places that are not aligned.
-  static LogicalResult verifyMoves(Operation *op, exec::BufferAttr buffer, ArrayRef<int64_t> counts) {
+  // Returns the bytes at whose multiples a buffer begins: one that moves where the target takes rows, or at any element in a copy.
+  int64_t alignmentOf(Operation *op, exec::BufferAttr buffer) const {
+    const int64_t row = isa<exec::CopyOp>(op) ? 1 : exec::traitsOf(target).rowAlignment;
+    return buffer.getStrides().empty() ? ASHLAR_RT_ALIGNMENT : std::max(row, elementBytes(buffer.getType().getElementType()));
+  }
+
+  // (C16) A buffer moves in repeats that there are, from one place where it may begin to the next.
+  LogicalResult verifyMoves(Operation *op, exec::BufferAttr buffer, ArrayRef<int64_t> counts) {
     if (buffer.getStrides().size() > counts.size()) {
       return op->emitOpError("has a buffer that moves in ") << buffer.getStrides().size() << " repeats but is in " << counts.size();
     }
     for (int64_t stride : buffer.getStrides()) {
-      if (stride % ASHLAR_RT_ALIGNMENT != 0 && !isa<exec::CopyOp>(op)) {
-        return op->emitOpError("has a buffer that moves by ") << stride << " bytes, not a multiple of " << ASHLAR_RT_ALIGNMENT;
+      if (stride % alignmentOf(op, buffer) != 0) {
+        return op->emitOpError("has a buffer that moves by ") << stride << " bytes, not a multiple of " << alignmentOf(op, buffer);
       }
     }
     return success();
@@ -420,10 +427,10 @@ private:
     if (failed(verifyRange(op, variant, buffer))) {
       return failure();
     }
-    const bool isArena = buffer.getSpace() == exec::Space::Arena, isRow = isa<exec::CopyOp>(op) && !buffer.getStrides().empty();
+    const bool isArena = buffer.getSpace() == exec::Space::Arena;
     bool isCoordinate = isArena && buffer.getOffset() < variant.getCoordinatesOffset() + variant.getAxisSizes().size() * sizeof(int64_t);
-    if (buffer.getOffset() % ASHLAR_RT_ALIGNMENT != 0 && !isCoordinate && !isRow) { // C2
-      return op->emitOpError("has a buffer at offset ") << buffer.getOffset() << ", not a multiple of " << ASHLAR_RT_ALIGNMENT;
+    if (buffer.getOffset() % alignmentOf(op, buffer) != 0 && !isCoordinate) { // C2
+      return op->emitOpError("has a buffer at offset ") << buffer.getOffset() << ", not a multiple of " << alignmentOf(op, buffer);
     }
     return success();
   }
@@ -469,6 +476,7 @@ private:
   }
 
   ModuleOp module;
+  exec::Target target;
   SymbolTable symbols;
   uint64_t constantBytes = 0;
   bool hasOwners = false;                                // in the variant that is checked
@@ -480,7 +488,7 @@ struct VerifyExecPass : public impl::VerifyExecPassBase<VerifyExecPass> {
   using VerifyExecPassBase::VerifyExecPassBase;
 
   void runOnOperation() override {
-    if (failed(Verifier(getOperation()).verify())) {
+    if (failed(Verifier(getOperation(), target).verify())) {
       return signalPassFailure();
     }
     markAllAnalysesPreserved();

@@ -1,4 +1,6 @@
 // RUN: ashlar-opt %s -split-input-file -ashlar-order-ops -ashlar-fuse -ashlar-plan-memory -ashlar-verify-exec | FileCheck %s
+// RUN: ashlar-opt %s -split-input-file -ashlar-order-ops -ashlar-fuse=target=cuda -ashlar-plan-memory=target=cuda \
+// RUN:   -ashlar-verify-exec=target=cuda | FileCheck %s --check-prefix=CUDA
 
 // Rows are read and made where they lie: 64 bytes each. The next sum is computed over the one before, and the sum begins in a place of its
 // own, since its first value is an input. Behind the loop the sum is copied into its output.
@@ -26,14 +28,20 @@ func.func @sums(%first: tensor<16xf32> {nn.name = "first"}, %xs: tensor<5x16xf32
 
 // -----
 
-// A reversed repeat begins with the last row. Rows of 12 bytes are where no buffer may begin, so they are copied to and from one.
+// A reversed repeat begins with the last row. Rows of 12 bytes are read and made where they lie on the cpu; on cuda no buffer may begin
+// there, so they are copied to and from one.
 // CHECK-LABEL: exec.variant
 // CHECK: exec.tensor @xs input <arena, [[#XS:]], memref<4x3xf32>>
 // CHECK: exec.tensor @all output <arena, [[#ALL:]], memref<4x3xf32>>
 // CHECK: exec.repeat 4 {
-// CHECK-NEXT: exec.copy <arena, [[#XS + 36]], memref<3xf32>, strides = [-12]> to <arena, [[#X:]], memref<3xf32>>
-// CHECK-NEXT: exec.kernel @loop_0 [#exec.buffer<arena, [[#X]], memref<3xf32>>, #exec.buffer<arena, [[#Y:]], memref<3xf32>>]
-// CHECK-NEXT: exec.copy <arena, [[#Y]], memref<3xf32>> to <arena, [[#ALL + 36]], memref<3xf32>, strides = [-12]>
+// CHECK-NEXT: exec.kernel @loop_0 [#exec.buffer<arena, [[#XS + 36]], memref<3xf32>, strides = [-12]>, #exec.buffer<arena, [[#ALL + 36]], memref<3xf32>, strides = [-12]>]
+// CHECK-NEXT: }
+// CUDA: exec.tensor @xs input <arena, [[#XS:]], memref<4x3xf32>>
+// CUDA: exec.tensor @all output <arena, [[#ALL:]], memref<4x3xf32>>
+// CUDA: exec.repeat 4 {
+// CUDA-NEXT: exec.copy <arena, [[#XS + 36]], memref<3xf32>, strides = [-12]> to <arena, [[#X:]], memref<3xf32>>
+// CUDA-NEXT: exec.kernel @loop_0 [#exec.buffer<arena, [[#X]], memref<3xf32>>, #exec.buffer<arena, [[#Y:]], memref<3xf32>>]
+// CUDA-NEXT: exec.copy <arena, [[#Y]], memref<3xf32>> to <arena, [[#ALL + 36]], memref<3xf32>, strides = [-12]>
 func.func @small_rows(%xs: tensor<4x3xf32> {nn.name = "xs"}) -> (tensor<4x3xf32> {nn.name = "all"})
     attributes {nn.program = #nn.program<run>} {
   %all = nn.repeat 4 reversed sliced(%x = %xs) : (tensor<4x3xf32>) -> (tensor<4x3xf32>) {

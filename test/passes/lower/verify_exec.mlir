@@ -675,6 +675,47 @@ exec.variant @verify_exec_c16 arena 192 attributes {axis_names = [], axis_sizes 
 
 // -----
 
+// A row of a cpu begins at any element, but at one.
+exec.variant @verify_exec_c16_element arena 192 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                            devices_per_process = 1 : i64, lower_bound_bytes = 192 : i64} {
+  exec.tensor @x input <arena, 64, memref<32xf32>> global [32] splits [array<i64>]
+  exec.program @run inputs [] outputs [] {
+    exec.repeat 2 {
+      // expected-error@+1 {{has a buffer that moves by 6 bytes, not a multiple of 4}}
+      exec.kernel @negate [#exec.buffer<arena, 64, memref<2xf32>, strides = [6]>] reads [0] writes [0] extent 1 grain 1
+    }
+  }
+}
+func.func private @negate(%x: memref<2xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64} {
+  %zero = arith.constant 0 : index
+  %old = memref.load %x[%zero] : memref<2xf32>
+  %new = arith.negf %old : f32
+  memref.store %new, %x[%zero] : memref<2xf32>
+  return
+}
+
+// -----
+
+exec.variant @verify_exec_c2_element arena 192 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                           devices_per_process = 1 : i64, lower_bound_bytes = 192 : i64} {
+  exec.tensor @x input <arena, 64, memref<32xf32>> global [32] splits [array<i64>]
+  exec.program @run inputs [] outputs [] {
+    exec.repeat 2 {
+      // expected-error@+1 {{has a buffer at offset 66, not a multiple of 4}}
+      exec.kernel @negate [#exec.buffer<arena, 66, memref<2xf32>, strides = [8]>] reads [0] writes [0] extent 1 grain 1
+    }
+  }
+}
+func.func private @negate(%x: memref<2xf32>, %begin: index, %end: index) attributes {exec.extent = 1 : i64} {
+  %zero = arith.constant 0 : index
+  %old = memref.load %x[%zero] : memref<2xf32>
+  %new = arith.negf %old : f32
+  memref.store %new, %x[%zero] : memref<2xf32>
+  return
+}
+
+// -----
+
 // A collective that is started in an iteration ends in it.
 exec.variant @verify_exec_c12_repeat arena 192 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
                                                            devices_per_process = 1 : i64, lower_bound_bytes = 192 : i64} {

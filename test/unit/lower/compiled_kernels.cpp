@@ -37,14 +37,17 @@ namespace ashlar::test {
 
 namespace {
 
-// Elements start on the boundary that kernels assume.
+// Kernels of the cpu get buffers that begin so many bytes behind a boundary: at an element of any type, and where no vector is aligned.
+constexpr size_t kShift = sizeof(int64_t);
+
+// Elements start on the boundary that kernels of a GPU assume.
 char *aligned(std::vector<char> &bytes) {
   auto address = reinterpret_cast<uintptr_t>(bytes.data());
   return bytes.data() + (ASHLAR_RT_ALIGNMENT - address % ASHLAR_RT_ALIGNMENT) % ASHLAR_RT_ALIGNMENT;
 }
 
 std::vector<char> allocate(Value value) {
-  return std::vector<char>(byteSize(cast<ShapedType>(value.getType())) + ASHLAR_RT_ALIGNMENT, 0x55);
+  return std::vector<char>(byteSize(cast<ShapedType>(value.getType())) + ASHLAR_RT_ALIGNMENT + kShift, 0x55);
 }
 
 template <typename T> void storeElement(char *base, int64_t i, T value) {
@@ -185,10 +188,18 @@ void CompiledKernels::launch(const Kernel &kernel, ArrayRef<char *> buffers) {
     return simulateKernel(kernel.function, buffers);
   }
   auto run = reinterpret_cast<ashlar_rt_kernel_fn>(dlsym(library, kernel.name.c_str()));
-  SmallVector<void *> addresses(buffers);
+  SmallVector<void *> addresses = llvm::map_to_vector(buffers, [](char *buffer) -> void * { return buffer + kShift; });
+  func::FuncOp function = kernel.function;
+  ArrayRef<Type> types = function.getArgumentTypes().take_front(buffers.size());
+  for (auto [address, buffer, type] : llvm::zip_equal(addresses, buffers, types)) {
+    std::memmove(address, buffer, byteSize(cast<ShapedType>(type)));
+  }
   int64_t cut = std::uniform_int_distribution<int64_t>(0, kernel.extent)(random);
   run(addresses.data(), cut, kernel.extent);
   run(addresses.data(), 0, cut);
+  for (auto [address, buffer, type] : llvm::zip_equal(addresses, buffers, types)) {
+    std::memmove(buffer, address, byteSize(cast<ShapedType>(type)));
+  }
 }
 
 void CompiledKernels::runKernel(exec::FusionOp fusion, llvm::DenseMap<Value, Bytes> &values) {

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ONNX's own examples of each op, those of its backend tests: which compile, and whether the programs compute what ONNX says.
 
-    onnx_examples.py [--build BUILD] [--onnx-python PYTHON] [--only PATTERN] [--jobs N] [--verbose]
+    onnx_examples.py [--build BUILD] [--onnx-python PYTHON] [--only PATTERN] [--jobs N] [--verbose] [--page FILE [--check]]
 
 The examples of the onnx package of PYTHON are compiled without a job and run: each one node or what its function expands to, and the small models stored there (simple,
 pytorch-converted, pytorch-operator), converted to opset 13 where theirs is older than what is supported. All inputs of an example are inputs of
@@ -10,6 +10,9 @@ its model; where that is refused, as with axes that have to be known, all but th
 passed, within the tolerance of the example or 4 units in the last place of its largest element, that were refused, with one of the reasons, that differ on purpose
 (OTHERWISE), and that are wrong; fails where one is wrong. Exit status 77 where PYTHON cannot import onnx. PATTERN is a regular expression that the name of an example
 has to match.
+
+--page FILE: tries the node examples with an op that runs a body (OPS_OF_PAGE) and no others, and writes their table into FILE, which is docs/onnx.md; with --check
+it fails where the table there is another one. Exit status 77 where the page is about another version of onnx.
 """
 
 import argparse
@@ -42,6 +45,11 @@ OTHERWISE = {
     "test_resize_downsample_scales_cubic_align_corners": WHOLE,
     "test_resize_downsample_scales_linear_align_corners": WHOLE,
 }
+
+
+# The ops whose examples are listed on a page, and the head of the table there.
+OPS_OF_PAGE = ("GRU", "If", "LSTM", "Loop", "RNN", "Scan")
+HEAD_OF_PAGE = "| op | its own examples: pass | in functions: pass | refused |\n|---|---|---|---|\n"
 
 
 def call(command, folder):
@@ -158,6 +166,41 @@ def ops_of(cases):
     return [kinds.get(case.name) or ops.get(case.name) or ops[case.name.split("_expanded")[0]] + ", expanded" for case in cases]
 
 
+def op_of_page(case):
+    """The op for which an example is on the page, None where it is not."""
+    return next((node.op_type for node in reversed(case.model.graph.node) if case.kind == "node" and node.op_type in OPS_OF_PAGE), None)
+
+
+def page_table(results):
+    """The table of the page, from triples of an example, what came of it, and why."""
+    text = HEAD_OF_PAGE
+    for op in OPS_OF_PAGE:
+        counts, refused = [], collections.defaultdict(list)
+        of_op = [result for result in results if op_of_page(result[0]) == op]
+        for is_function in (False, True):
+            part = [(case, outcome) for case, outcome, _ in of_op if ("_expanded" in case.name) == is_function]
+            counts.append(f"{sum(outcome == PASSED for _, outcome in part)} of {len(part)}" if part else "")
+        for case, outcome, why in of_op:
+            if outcome == REFUSED:
+                reason = re.sub(r'^node "[^"]*" \([^)]*\): ', "", why)
+                reason = re.sub(r'^"[^"]*" is', "an output is", re.sub(r'^input "[^"]*": ', "an input ", reason))
+                refused[reason.replace("|", "\\|")].append(f"`{case.name}`")
+        reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in refused.items())
+        text += f"| `{op}` | {counts[0]} | {counts[1]} | {reasons} |\n".replace("|  |", "| |").replace("|  |", "| |")
+    return text
+
+
+def update_page(options, results):
+    """Writes the table into the page. Returns what is wrong there, "" where nothing is."""
+    page = pathlib.Path(options.page)
+    before, rest = page.read_text().split(HEAD_OF_PAGE)
+    text = before + page_table(results) + rest[rest.index("\n\n") + 1 if rest.startswith("|") else 0:]
+    if options.check:
+        return "" if text == page.read_text() else f"{page}: the table of {', '.join(OPS_OF_PAGE)} is not what was found; run {__file__} --page {page}"
+    page.write_text(text)
+    return ""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=ROOT / "build")
@@ -165,6 +208,8 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("--page", default="")
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.onnx_python != sys.executable:
         os.execv(options.onnx_python, [options.onnx_python, __file__, *sys.argv[1:], "--onnx-python", options.onnx_python])
@@ -174,14 +219,20 @@ def main():
     except ImportError:
         print(f"skipped: {sys.executable} cannot import onnx")
         sys.exit(77)
+    if options.check and f"onnx {onnx.__version__}:" not in pathlib.Path(options.page).read_text():
+        print(f"skipped: {options.page} is not about onnx {onnx.__version__}")
+        sys.exit(77)
     warnings.simplefilter("ignore")
     cases = [*collect_testcases(None), *stored_examples()]
     rows, faults, sums = collections.defaultdict(lambda: collections.defaultdict(list)), [], collections.Counter()
-    chosen = [(op, case) for op, case in zip(ops_of(cases), cases) if re.search(options.only, case.name)]
+    chosen = [(op, case) for op, case in zip(ops_of(cases), cases)
+              if re.search(options.only, case.name) and (not options.page or op_of_page(case))]
+    results = []
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         outcomes = pool.map(lambda pair: try_example(options, pair[1]), chosen)
         for (op, case), (outcome, why) in zip(chosen, outcomes):
             rows[op][outcome].append(why)
+            results.append((case, outcome, why))
             sums[outcome] += 1
             faults += [f"{case.name}: {why}"] if outcome == WRONG else []
             if options.verbose:
@@ -189,6 +240,8 @@ def main():
     table(f"Examples of onnx {onnx.__version__}: {sums[PASSED]} passed, {sums[REFUSED]} refused, {sums[DIFFERS]} otherwise on purpose, {sums[WRONG]} wrong",
           ["op", PASSED, REFUSED, DIFFERS, WRONG, "refused because"],
           [[op, *(len(row[outcome]) for outcome in (PASSED, REFUSED, DIFFERS, WRONG)), (row[REFUSED] or [""])[0][:120]] for op, row in sorted(rows.items())])
+    if options.page and not faults:
+        faults = list(filter(None, [update_page(options, results)]))
     if faults:
         sys.exit("wrong:\n" + "\n".join(faults))
 

@@ -192,21 +192,23 @@ TEST_CASE("onnx DynamicQuantizeLinear", "[frontend][quantization]") {
 TEST_CASE("com.microsoft DynamicQuantizeLSTM is an LSTM of floats", "[frontend][quantization]") {
   const std::vector<double> bytes = {12, 3, 250, 7, 100, 128, 60, 33}, zeros = {100, 90, 1, 20, 100, 120, 50, 30};
   const std::vector<double> scales = {0.01, 0.02, 0.0625, 0.03, 0.005, 0.01, 0.04, 0.02}, x = {0.5, -1, 2, 0.25, 1, -0.75};
-  auto compare = [&](int64_t directions, std::vector<int64_t> shape, bool hasZeros) { // of scales
+  auto compare = [&](int64_t directions, std::vector<int64_t> shape, bool hasZeros, int32_t type = kByte) { // of scales
+    auto numberOf = [&](double byte) { return type == kSigned && byte > 127 ? byte - 256 : byte; };
     const int64_t columns = 4, count = llvm::product_of(shape);
     OnnxModel quantized = OnnxModel(17).input("x", {3, 2, 1}), plain = OnnxModel(17).input("x", {3, 2, 1});
     std::vector<double> weights; // (directions, columns, 1)
     for (int64_t i = 0; i < directions * columns; ++i) {
       const int64_t at = count == 1 ? 0 : count == directions ? i / columns : i;
-      weights.push_back((bytes[i] - (hasZeros ? zeros[at] : 0)) * scales[at]);
+      weights.push_back((numberOf(bytes[i]) - (hasZeros ? zeros[at] : 0)) * scales[at]);
     }
-    auto list = [&](std::vector<double> from, int64_t size) {
+    auto list = [&](std::vector<double> from, int64_t size, bool isByte = false) {
       from.resize(static_cast<size_t>(size));
+      llvm::transform(from, from.begin(), [&](double number) { return isByte ? numberOf(number) : number; });
       return from;
     };
     for (const std::string name : {"w", "r"}) {
-      quantized.initializer(name, kByte, {directions, 1, columns}, list(bytes, directions * columns));
-      quantized.initializer(name + "s", kFloat, shape, list(scales, count)).initializer(name + "z", kByte, shape, list(zeros, count));
+      quantized.initializer(name, type, {directions, 1, columns}, list(bytes, directions * columns, /*isByte=*/true));
+      quantized.initializer(name + "s", kFloat, shape, list(scales, count)).initializer(name + "z", type, shape, list(zeros, count));
       plain.initializer(name, kFloat, {directions, columns, 1}, weights);
     }
     const std::vector<Attribute> attributes = {{"direction", std::string(directions == 2 ? "bidirectional" : "forward")}};
@@ -228,10 +230,24 @@ TEST_CASE("com.microsoft DynamicQuantizeLSTM is an LSTM of floats", "[frontend][
   compare(2, {2}, true);
   compare(1, {1, 4}, true);
   compare(2, {2, 4}, false);
-  OnnxModel wrong =
-      OnnxModel(17).input("x", {3, 2, 1}).initializer("w", kByte, {1, 1, 4}, {1, 2, 3, 4}).initializer("s", kFloat, {3}, {1, 2, 3});
-  wrong.node("com.microsoft.DynamicQuantizeLSTM", {"x", "w", "w", "", "", "", "", "", "s", "", "s"}, {"y"}).output("y");
-  CHECK_THAT(importError(wrong), contains("scale of [3] of f32 is neither one number nor one for each of 1 directions or of 4 columns"));
+  compare(1, {1}, false, kSigned);
+  compare(2, {2, 4}, true, kSigned);
+}
+
+TEST_CASE("com.microsoft DynamicQuantizeLSTM refuses what does not fit", "[frontend][quantization]") {
+  auto errorOf = [](int32_t type, std::vector<int64_t> shape, std::vector<int64_t> scales, std::optional<int32_t> zero = {}) {
+    auto ones = [](const std::vector<int64_t> &of) { return std::vector<double>(static_cast<size_t>(llvm::product_of(of)), 1); };
+    OnnxModel model = OnnxModel(17).input("x", {3, 2, 1}).initializer("w", type, shape, ones(shape));
+    model.initializer("s", kFloat, scales, ones(scales)).initializer("z", zero.value_or(kByte), scales, ones(scales));
+    std::vector<std::string> inputs = {"x", "w", "w", "", "", "", "", "", "s", zero ? "z" : "", "s"};
+    return importError(model.node("com.microsoft.DynamicQuantizeLSTM", inputs, {"y"}).output("y"));
+  };
+  CHECK_THAT(errorOf(kByte, {1, 1, 4}, {3}),
+             contains("scale of [3] of f32 is neither one number nor one for each of 1 directions or of 4 columns"));
+  CHECK_THAT(errorOf(kFloat, {1, 1, 4}, {1}), contains("input 1 is [1, 1, 4] of f32, not int8 or uint8"));
+  CHECK_THAT(errorOf(kByte, {1, 4}, {1}), contains("input 1 is [1, 4] of u8, not (directions, size, 4 * hidden size)"));
+  CHECK_THAT(errorOf(kByte, {1, 1, 4}, {1}, kSigned), contains("the zero point is [1] of i8 but the scale [1] of f32"));
+  CHECK_THAT(errorOf(kByte, {1, 2, 8}, {1}), contains("input W is [1, 8, 2] of f32 but X is [3, 2, 1] of f32"));
 }
 
 TEST_CASE("onnx MatMulInteger", "[frontend][quantization]") {

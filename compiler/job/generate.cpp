@@ -19,7 +19,6 @@ void takeGeneration(Job &job) {
   job.clear_gradient_reduce_precision();
   job.clear_sequence_parallel();
   job.clear_deterministic();
-  job.clear_init();
   job.clear_epochs();
   job.clear_log_every();
   job.clear_optimizer_parallel();

@@ -45,24 +45,20 @@ struct DecodePass : public impl::DecodePassBase<DecodePass> {
     }
     PositionPlaces places(model, *tokensInput);
     FailureOr<OpOperand *> result = findLogits(model, places);
-    if (failed(result) || failed(addPrograms(model, places, nameOf(model, tokensInput->getArgNumber()), *result))) {
+    if (failed(result)) {
       return signalPassFailure();
     }
+    addPrograms(model, places, nameOf(model, tokensInput->getArgNumber()), *result);
     model.erase();
   }
 
 private:
-  LogicalResult addPrograms(func::FuncOp model, const PositionPlaces &places, StringRef input, OpOperand *result) {
+  void addPrograms(func::FuncOp model, const PositionPlaces &places, StringRef input, OpOperand *result) {
     Caches caches;
     const int64_t several = std::min(std::max<int64_t>(chunk, 1), places.context());
-    FailureOr<func::FuncOp> decode =
-        addPositionProgram(model, places, result, {nn::ProgramRole::Decode, /*positions=*/1, input.str()}, caches);
-    if (failed(decode) ||
-        failed(addPositionProgram(model, places, {}, {nn::ProgramRole::Prefill, several, (input + ".prefill").str()}, caches))) {
-      return failure();
-    }
-    (*decode)->setAttr(kContextAttr, Builder(model.getContext()).getI64IntegerAttr(places.context()));
-    return success();
+    func::FuncOp decode = addPositionProgram(model, places, result, {nn::ProgramRole::Decode, /*positions=*/1, input.str()}, caches);
+    addPositionProgram(model, places, {}, {nn::ProgramRole::Prefill, several, (input + ".prefill").str()}, caches);
+    decode->setAttr(kContextAttr, Builder(model.getContext()).getI64IntegerAttr(places.context()));
   }
 
   // Returns the argument of the tokens, the only one of the model.

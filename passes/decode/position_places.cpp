@@ -50,12 +50,25 @@ bool countsRows(Value value) {
          llvm::all_of(index.getStrides().drop_back(), [](int64_t stride) { return stride == 0; });
 }
 
-// Whether an op leaves out, for each of its rows, what later positions give: a causal attention, whose rows and keys count positions.
-bool hidesLater(Operation *op) {
-  return TypeSwitch<Operation *, bool>(op)
-      .Case<nn::AttentionOp, nn::AttentionLogSumOp>([](auto attention) {
-        return attention.getCausal() && !attention.getPositions().empty() && static_cast<int64_t>(attention.getDiagonal()) <= 0 &&
-               llvm::all_of(attention.getPositions(), countsRows);
+// Whether an op, computed in some way, leaves out for each position what later ones give in this operand, which it takes whole: a causal
+// attention, one row of which is a position, and whose keys are the positions in order. Several keys of a position hide more.
+bool hidesLater(OpOperand &operand, Place place, const OpPlaces &way, int64_t context) {
+  return TypeSwitch<Operation *, bool>(operand.getOwner())
+      .Case<nn::AttentionOp, nn::AttentionLogSumOp>([&](auto attention) {
+        using Op = decltype(attention);
+        const unsigned number = operand.getOperandNumber(), query = attention.getQueryMutable().getOperandNumber();
+        const int64_t rank = typeOf(attention.getQuery()).getRank();
+        bool hasKeys = number == attention.getKeyMutable().getOperandNumber();
+        if constexpr (std::is_same_v<Op, nn::AttentionOp>) {
+          hasKeys = hasKeys || number == attention.getValueMutable().getOperandNumber();
+        }
+        const bool isMask =
+            attention.getMask() && operand.get() == attention.getMask() && number > attention.getKeyMutable().getOperandNumber();
+        const bool isCausal = attention.getCausal() && !attention.getPositions().empty() &&
+                              static_cast<int64_t>(attention.getDiagonal()) <= 0 && llvm::all_of(attention.getPositions(), countsRows);
+        const bool areRows = way.operands[query] == Place{rank - 2, 1} && shapeOf(attention.getQuery())[rank - 2] == context;
+        const int64_t dim = hasKeys ? rank - 2 : rank - 1;
+        return isCausal && areRows && (hasKeys || isMask) && place.dim == dim && place.inner * context == shapeOf(operand.get())[dim];
       })
       .Default(false);
 }
@@ -143,7 +156,8 @@ void PositionPlaces::add(Operation *op) {
   for (OpOperand &operand : op->getOpOperands()) {
     if (isComputable && depends(operand.get())) {
       const std::optional<Place> taken = ways[0].operands[operand.getOperandNumber()];
-      isComputable = taken ? taken == find(operand.get()) : hidesLater(op);
+      const Place own = *find(operand.get());
+      isComputable = taken ? *taken == own : hidesLater(operand, own, ways[0], positions);
     }
   }
   for (Value result : op->getResults()) {

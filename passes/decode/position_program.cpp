@@ -38,7 +38,7 @@ public:
   PositionProgram(func::FuncOp model, const PositionPlaces &places, const ProgramOptions &options, Caches &caches)
       : model(model), places(places), options(options), caches(caches), b(model.getLoc(), model) {}
 
-  FailureOr<func::FuncOp> build(ArrayRef<OpOperand *> results) {
+  func::FuncOp build(ArrayRef<OpOperand *> results) {
     for (OpOperand *result : results) {
       want(result->get(), places.find(result->get()));
     }
@@ -52,8 +52,8 @@ public:
     for (Operation &op : model.front()) {
       for (Task::Kind kind : {Task::Copy, Task::TakeRows, Task::Keep}) { // the last ones are of results of copies
         for (const Task &task : tasks.lookup(&op)) {
-          if (task.kind == kind && failed(run(&op, task))) {
-            return failure();
+          if (task.kind == kind) {
+            run(&op, task);
           }
         }
       }
@@ -84,7 +84,7 @@ private:
         break;
       }
       value = source;
-      kept = byteSize(typeOf(value)) < byteSize(typeOf(kept)) ? value : kept;
+      kept = byteSize(typeOf(value)) < byteSize(typeOf(kept)) && holdsOneSequence(value) ? value : kept;
     }
     return kept;
   }
@@ -164,20 +164,19 @@ private:
 
   Value &formOf(Value value, Form form) { return made[{value, form ? form->dim : -1, form ? form->inner : -1}]; }
 
-  LogicalResult run(Operation *op, const Task &task) {
+  void run(Operation *op, const Task &task) {
     ImplicitLocOpBuilder::InsertionGuard guard(b);
     b.setLoc(op->getLoc());
     switch (task.kind) {
     case Task::Copy:
       copy(op, task.places);
-      return success();
+      break;
     case Task::TakeRows:
       formOf(op->getResult(task.result), task.place) = takeRows(op->getResult(task.result), task.place);
-      return success();
+      break;
     case Task::Keep:
-      return keep(op->getResult(task.result));
+      keep(op->getResult(task.result));
     }
-    llvm_unreachable("unknown task");
   }
 
   void copy(Operation *op, const OpPlaces &forms) {
@@ -235,13 +234,9 @@ private:
   }
 
   // Inserts the positions of the program into the variable with all of them, and takes the whole tensor from there.
-  LogicalResult keep(OpResult value) {
+  void keep(OpResult value) {
     const Place place = *places.find(value);
-    if (place.inner * places.context() != shapeOf(value)[place.dim]) {
-      return value.getOwner()->emitOpError("has the positions of several sequences in dim ")
-             << place.dim << " of " << value.getType() << ", which keys and values for later positions cannot be read from; "
-             << "keep the dim of the batch apart, or generate with --batch 1";
-    }
+    assert(holdsOneSequence(value) && "hidesLater() lets no other tensors be kept");
     nn::VariableOp &variable = caches[value];
     if (!variable) {
       variable = createVariable(value);
@@ -254,7 +249,12 @@ private:
     Value all = nn::InsertOp::create(b, formOf(value, place), old, at, place.dim);
     formOf(value, std::nullopt) = all;
     writes.emplace_back(variable, all);
-    return success();
+  }
+
+  // Whether the dim with the positions has those of one sequence alone.
+  bool holdsOneSequence(Value value) const {
+    const Place place = *places.find(value);
+    return place.inner * places.context() == shapeOf(value)[place.dim];
   }
 
   nn::VariableOp createVariable(OpResult value) {
@@ -301,8 +301,8 @@ private:
 
 } // namespace
 
-FailureOr<func::FuncOp> addPositionProgram(func::FuncOp model, const PositionPlaces &places, ArrayRef<OpOperand *> results,
-                                           const ProgramOptions &options, Caches &caches) {
+func::FuncOp addPositionProgram(func::FuncOp model, const PositionPlaces &places, ArrayRef<OpOperand *> results,
+                                const ProgramOptions &options, Caches &caches) {
   return PositionProgram(model, places, options, caches).build(results);
 }
 

@@ -24,11 +24,9 @@ struct ProgramOptions {
 };
 
 // Adds a program to the module of a model, with the arguments `tokens` and position. It inserts its positions into the caches, which it
-// adds where there are none yet, and returns its positions of the tensors in `results`, which have places. Fails with an error at the
-// model's op where a tensor that is to be kept cannot be.
-mlir::FailureOr<mlir::func::FuncOp> addPositionProgram(mlir::func::FuncOp model, const PositionPlaces &places,
-                                                       llvm::ArrayRef<mlir::OpOperand *> results, const ProgramOptions &options,
-                                                       Caches &caches);
+// adds where there are none yet, and returns its positions of the tensors in `results`, which have places.
+mlir::func::FuncOp addPositionProgram(mlir::func::FuncOp model, const PositionPlaces &places, llvm::ArrayRef<mlir::OpOperand *> results,
+                                      const ProgramOptions &options, Caches &caches);
 
 } // namespace ashlar::decode
 

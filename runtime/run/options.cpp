@@ -82,6 +82,19 @@ Status readRepeatsBatch(const char *asked, Options &options) {
   return Status();
 }
 
+// Checks a number of a range. CLI11's own check lets a NaN pass.
+CLI::Validator checkNumber(double least, double most) {
+  return CLI::Validator(
+      [=](std::string &text) {
+        double value = 0;
+        const char *end = text.data() + text.size();
+        std::from_chars_result result = std::from_chars(text.data(), end, value);
+        const bool isInside = result.ec == std::errc() && result.ptr == end && value >= least && value <= most;
+        return isInside ? std::string() : fmt::format("{} is not a number from {} to {}", text, least, most);
+      },
+      "");
+}
+
 void addGeneration(CLI::App &app, GenerationOptions &options) {
   app.add_option("--prompt", options.prompt, "token ids to go on from: a .npy file, or lines of them; - is standard input")
       ->type_name("FILE")
@@ -94,7 +107,7 @@ void addGeneration(CLI::App &app, GenerationOptions &options) {
       ->check(checkCount);
   app.add_option("--temperature", options.temperature, "divide logits by it and draw; 0 takes the most likely token")
       ->type_name("T")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(checkNumber(0, 1e6))
       ->capture_default_str();
   app.add_option("--top-k", options.topK, "draw among the K most likely tokens; 0: all")
       ->type_name("K")
@@ -102,7 +115,7 @@ void addGeneration(CLI::App &app, GenerationOptions &options) {
       ->capture_default_str();
   app.add_option("--top-p", options.topP, "draw among the fewest tokens whose probabilities reach P")
       ->type_name("P")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(checkNumber(0, 1))
       ->capture_default_str();
   app.add_option("--stop", options.stop, "token that ends a text; may be repeated")->type_name("ID");
   app.add_option("--logits", options.logits, "write the logits that each new token was chosen from")->type_name("FILE.npy");
@@ -114,6 +127,13 @@ Status checkGeneration(const CLI::App &app, const GenerationOptions &options) {
     if (options.temperature == 0 && app.get_option(option)->count() != 0) {
       return invalid("{} without --temperature: the most likely token is taken; add --temperature 1 to draw", option);
     }
+  }
+  const std::string &logits = options.logits;
+  if (!logits.empty() && (logits.size() < 5 || logits.compare(logits.size() - 4, 4, ".npy") != 0)) {
+    return invalid("--logits {}: they are numbers, in a file of NumPy; name it FILE.npy", logits);
+  }
+  if (!logits.empty() && logits == options.output) {
+    return invalid("--output {} and --logits {} are one file; name two", options.output, logits);
   }
   return Status();
 }

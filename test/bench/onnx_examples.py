@@ -186,7 +186,7 @@ def page_table(results):
                 reason = re.sub(r'^"[^"]*" is', "an output is", re.sub(r'^input "[^"]*": ', "an input ", reason))
                 refused[reason.replace("|", "\\|")].append(f"`{case.name}`")
         reasons = "; ".join(f"{', '.join(names)}: {why}" for why, names in refused.items())
-        text += f"| `{op}` | {counts[0]} | {counts[1]} | {reasons} |\n".replace("|  |", "| |").replace("|  |", "| |")
+        text += f"| {op} | {counts[0]} | {counts[1]} | {reasons} |\n".replace("|  |", "| |").replace("|  |", "| |")
     return text
 
 

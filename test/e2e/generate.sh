@@ -75,9 +75,14 @@ refuse "token 2 of prompt 1 is 50, but the vocabulary has 50 tokens" ./one --pro
 refuse "prompt 1 has 17 tokens, but the model has 16 positions" ./one --prompt long.txt
 refuse "--new-tokens 15 behind prompt 1 of 2 tokens, but the model has 16 positions" ./one --prompt short.txt --new-tokens 15
 refuse "--top-k without --temperature" ./one --prompt short.txt --top-k 5
+refuse "nan is not a number from 0 to 1000000" ./one --prompt short.txt --temperature nan
+refuse "nan is not a number from 0 to 1" ./one --prompt short.txt --temperature 1 --top-p nan
+refuse "--stop 50, but the vocabulary has 50 tokens" ./one --prompt short.txt --stop 50
+refuse "name it FILE.npy" ./one --prompt short.txt --logits -
+refuse "are one file" ./one --prompt short.txt --logits x.npy --output x.npy
 refuse "none.txt: cannot be opened" ./one --prompt none.txt
 refuse "no/folder/x.npy" ./one --prompt short.txt --output no/folder/x.npy
-refuse "--trace: 2 positions were computed one by one, and step 5 is traced" ./one --prompt short.txt --new-tokens 1 --trace trace.json
+refuse "--trace: 2 positions were computed one by one, and step 5 is traced" ./one --prompt short.txt --output new.txt --new-tokens 1 --trace trace.json
 refuse "has no prompt" ./one --prompt /dev/null
 refuse "token 2 of prompt 1 is 50" mpirun --quiet -n 2 ./split --prompt beyond.txt
 "$tools/ashlar-zoo" mlp -o mlp.onnx

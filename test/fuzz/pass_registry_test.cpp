@@ -35,6 +35,7 @@ constexpr uint64_t kFirstSeed = 1, kLastSeed = 60;
 const std::map<std::string, const char *> kComparedElsewhere = {
     {"ashlar-mixed-precision", "test/fuzz/train_passes_test.cpp"},
     {"ashlar-search-layouts", "test/unit/search/layout_graph_test.cpp"},
+    {"ashlar-decode", "test/unit/reference/decode_test.cpp"},
     {"ashlar-unroll-repeats", "test/unit/reference/repeat_test.cpp"},
     {"ashlar-segment-repeats", "test/unit/reference/repeat_test.cpp"},
     {"ashlar-sum-behind-repeats", "test/unit/reference/repeat_test.cpp"},

@@ -35,6 +35,22 @@ namespace ashlar::cpu {
 
 namespace {
 
+// Makes bf16 of integers by way of f32. As one op it becomes a call of __truncsfbf2 on processors without bf16.
+template <typename Op> struct ConvertByF32 : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const final {
+    if (!getElementTypeOrSelf(op.getType()).isBF16()) {
+      return failure();
+    }
+    Type type = op.getType(), wide = rewriter.getF32Type();
+    auto shaped = dyn_cast<ShapedType>(type);
+    Value number = Op::create(rewriter, op.getLoc(), shaped ? Type(shaped.clone(wide)) : wide, op.getIn());
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, type, number);
+    return success();
+  }
+};
+
 // Replaces functions of f32 by arithmetic, conversions of bf16 by integer ops, and gives every floating-point op its fast-math flags.
 struct ExpandArithmetic : PassWrapper<ExpandArithmetic, OperationPass<func::FuncOp>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandArithmetic)
@@ -44,6 +60,7 @@ struct ExpandArithmetic : PassWrapper<ExpandArithmetic, OperationPass<func::Func
 
   void runOnOperation() final {
     RewritePatternSet patterns(&getContext());
+    patterns.add<ConvertByF32<arith::SIToFPOp>, ConvertByF32<arith::UIToFPOp>>(&getContext());
     arith::populateExpandBFloat16Patterns(patterns); // by shifts: not every processor has instructions, nor the linker functions
     if (failed(expandFunctions(getOperation())) || failed(applyPatternsGreedily(getOperation(), std::move(patterns)))) {
       getOperation().emitError("arithmetic was not expanded");

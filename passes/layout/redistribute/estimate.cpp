@@ -132,6 +132,14 @@ public:
           one.reads.push_back({operand, bytesOf(value)});
         }
       }
+      if (std::optional<unsigned> updated = analysis::findUpdated(program.ops[op].op);
+          updated && isWritten(op, program.ops[op].results[0])) {
+        for (auto [position, value] : llvm::enumerate(program.ops[op].operands)) {
+          if (position != *updated) { // written as well as read
+            one.reads.push_back({static_cast<unsigned>(position), bytesOf(value)});
+          }
+        }
+      }
       one.bytesAgain = anchors[op] && forms[op] == Form::Kernel ? bytesBehind(op) : 0;
     }
     return all;

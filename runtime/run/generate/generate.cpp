@@ -52,6 +52,11 @@ public:
       return Status();
     }
     ASHLAR_RETURN_IF_ERROR(readPrompts(options.prompt, context, logits->global_shape[2], texts));
+    for (int64_t stop : options.stop) {
+      if (stop < 0 || stop >= logits->global_shape[2]) {
+        return invalid("--stop {}, but the vocabulary has {} tokens", stop, logits->global_shape[2]);
+      }
+    }
     for (size_t i = 0; i < texts.size() && options.newTokens; ++i) {
       const uint64_t length = texts[i].prompt.size();
       if (*options.newTokens > static_cast<uint64_t>(context) - length) {

@@ -71,7 +71,7 @@ int64_t Sampler::draw(const float *logits, size_t size, float largest, uint64_t 
     }
   }
   auto last = std::find_if(candidates.rbegin(), candidates.rend(), [](const Candidate &each) { return each.weight > 0; });
-  return last->token; // the sums were rounded
+  return (last == candidates.rend() ? candidates.front() : *last).token; // the sums were rounded
 }
 
 } // namespace ashlar::rt

@@ -16,6 +16,8 @@
 namespace ashlar::rt {
 namespace {
 
+constexpr int64_t kNoToken = -1; // behind the end of a text, in a .npy file
+
 bool isNpy(const std::string &path) {
   return path.size() > 4 && path.compare(path.size() - 4, 4, ".npy") == 0;
 }
@@ -39,6 +41,9 @@ Status readNpy(const std::string &path, std::vector<Text> &texts) {
     for (size_t i = row * tokens; i < (row + 1) * tokens; ++i) {
       text.prompt.push_back(element == ASHLAR_RT_I64 ? static_cast<const int64_t *>(file.data())[i]
                                                      : static_cast<const int32_t *>(file.data())[i]);
+    }
+    while (!text.prompt.empty() && text.prompt.back() == kNoToken) {
+      text.prompt.pop_back();
     }
   }
   return file.check();
@@ -136,7 +141,7 @@ Status TextWriter::finish(const std::vector<Text> &texts) {
     for (const Text &text : texts) {
       most = std::max(most, text.generated.size());
     }
-    std::vector<int64_t> tokens(texts.size() * most, -1);
+    std::vector<int64_t> tokens(texts.size() * most, kNoToken);
     for (size_t i = 0; i < texts.size(); ++i) {
       std::copy(texts[i].generated.begin(), texts[i].generated.end(), tokens.begin() + static_cast<std::ptrdiff_t>(i * most));
     }

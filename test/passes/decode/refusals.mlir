@@ -84,15 +84,15 @@ module {
 
 // -----
 
-// Keys of both samples in one dim.
+// Keys of both samples in one dim: rows of the second one see those of the first.
 module {
   func.func @forward(%tokens: tensor<2x4xi64> {nn.name = "tokens"}) -> (tensor<2x4x3xf32> {nn.name = "logits"})
       attributes {nn.program = #nn.program<run>} {
     %table = nn.constant dense<[[1.0, 0.0, 2.0], [0.0, 1.0, 3.0]]> : tensor<2x3xf32>
     %x = nn.gather %table, %tokens : tensor<2x3xf32>, tensor<2x4xi64> -> tensor<2x4x3xf32>
-    // expected-error @+1 {{'nn.reshape' op has the positions of several sequences in dim 0 of 'tensor<8x3xf32>'}}
     %m = nn.reshape %x : tensor<2x4x3xf32> -> tensor<8x3xf32>
     %r = nn.index [1] : tensor<8xi64>
+    // expected-error @+1 {{computes from several positions}}
     %l = nn.attention_log_sum %m, %m scale = 1.0 causal at %r, %r : (tensor<8x3xf32>, tensor<8x3xf32>, tensor<8xi64>, tensor<8xi64>) -> tensor<8xf32>
     %a = nn.attention %m, %m, %m, %l scale = 1.0 causal at %r, %r
        : (tensor<8x3xf32>, tensor<8x3xf32>, tensor<8x3xf32>, tensor<8xf32>, tensor<8xi64>, tensor<8xi64>) -> tensor<8x3xf32>
@@ -159,5 +159,69 @@ module {
     %c = nn.cast %tokens : tensor<1x1xi64> -> tensor<1x1xf32>
     %y = nn.reshape %c : tensor<1x1xf32> -> tensor<1x1x1xf32>
     return %y : tensor<1x1x1xf32>
+  }
+}
+
+// -----
+
+// Two rows for each position, one behind the other: the second one of position 0 sees the key of position 1.
+module {
+  func.func @forward(%tokens: tensor<1x4xi64> {nn.name = "tokens"}) -> (tensor<1x4x6xf32> {nn.name = "logits"})
+      attributes {nn.program = #nn.program<run>} {
+    %table = nn.constant dense<[[1.0, 0.0, 2.0, 1.0, 1.0, 3.0], [0.0, 1.0, 3.0, 0.0, 2.0, 1.0]]> : tensor<2x6xf32>
+    %x = nn.gather %table, %tokens : tensor<2x6xf32>, tensor<1x4xi64> -> tensor<1x4x6xf32>
+    %k = nn.slice %x [0, 0, 0] to [1, 4, 3] by [1, 1, 1] : tensor<1x4x6xf32> -> tensor<1x4x3xf32>
+    %q = nn.reshape %x : tensor<1x4x6xf32> -> tensor<1x8x3xf32>
+    %r = nn.index [0, 1] : tensor<1x8xi64>
+    %c = nn.index [0, 1] : tensor<1x4xi64>
+    // expected-error @+1 {{computes from several positions}}
+    %l = nn.attention_log_sum %q, %k scale = 1.0 causal at %r, %c
+       : (tensor<1x8x3xf32>, tensor<1x4x3xf32>, tensor<1x8xi64>, tensor<1x4xi64>) -> tensor<1x8xf32>
+    %y = nn.attention %q, %k, %k, %l scale = 1.0 causal at %r, %c
+       : (tensor<1x8x3xf32>, tensor<1x4x3xf32>, tensor<1x4x3xf32>, tensor<1x8xf32>, tensor<1x8xi64>, tensor<1x4xi64>) -> tensor<1x8x3xf32>
+    %o = nn.reshape %y : tensor<1x8x3xf32> -> tensor<1x4x6xf32>
+    return %o : tensor<1x4x6xf32>
+  }
+}
+
+// -----
+
+// Rows of two groups of all positions: those of the second group see every key.
+module {
+  func.func @forward(%tokens: tensor<1x4xi64> {nn.name = "tokens"}) -> (tensor<1x4x3xf32> {nn.name = "logits"})
+      attributes {nn.program = #nn.program<run>} {
+    %table = nn.constant dense<[[1.0, 0.0, 2.0], [0.0, 1.0, 3.0]]> : tensor<2x3xf32>
+    %x = nn.gather %table, %tokens : tensor<2x3xf32>, tensor<1x4xi64> -> tensor<1x4x3xf32>
+    %b = nn.broadcast %x dims = [0, 2, 3] : tensor<1x4x3xf32> -> tensor<1x2x4x3xf32>
+    %q = nn.reshape %b : tensor<1x2x4x3xf32> -> tensor<1x8x3xf32>
+    %r = nn.index [0, 1] : tensor<1x8xi64>
+    %c = nn.index [0, 1] : tensor<1x4xi64>
+    // expected-error @+1 {{computes from several positions}}
+    %l = nn.attention_log_sum %q, %x scale = 1.0 causal at %r, %c
+       : (tensor<1x8x3xf32>, tensor<1x4x3xf32>, tensor<1x8xi64>, tensor<1x4xi64>) -> tensor<1x8xf32>
+    %y = nn.attention %q, %x, %x, %l scale = 1.0 causal at %r, %c
+       : (tensor<1x8x3xf32>, tensor<1x4x3xf32>, tensor<1x4x3xf32>, tensor<1x8xf32>, tensor<1x8xi64>, tensor<1x4xi64>) -> tensor<1x8x3xf32>
+    %g = nn.reshape %y : tensor<1x8x3xf32> -> tensor<1x2x4x3xf32>
+    %o = nn.reduce sum %g dims = [1] : tensor<1x2x4x3xf32> -> tensor<1x4x3xf32>
+    return %o : tensor<1x4x3xf32>
+  }
+}
+
+// -----
+
+// Positions lie in the columns of the key.
+module {
+  func.func @forward(%tokens: tensor<1x3xi64> {nn.name = "tokens"}) -> (tensor<1x3x3xf32> {nn.name = "logits"})
+      attributes {nn.program = #nn.program<run>} {
+    %table = nn.constant dense<[[1.0, 0.0, 2.0], [0.0, 1.0, 3.0]]> : tensor<2x3xf32>
+    %x = nn.gather %table, %tokens : tensor<2x3xf32>, tensor<1x3xi64> -> tensor<1x3x3xf32>
+    %k = nn.transpose %x [0, 2, 1] : tensor<1x3x3xf32> -> tensor<1x3x3xf32>
+    %r = nn.index [0, 1] : tensor<1x3xi64>
+    // expected-error @+1 {{computes from several positions}}
+    %l = nn.attention_log_sum %x, %k scale = 1.0 causal at %r, %r
+       : (tensor<1x3x3xf32>, tensor<1x3x3xf32>, tensor<1x3xi64>, tensor<1x3xi64>) -> tensor<1x3xf32>
+    %y = nn.attention %x, %k, %x, %l scale = 1.0 causal at %r, %r
+       : (tensor<1x3x3xf32>, tensor<1x3x3xf32>, tensor<1x3x3xf32>, tensor<1x3xf32>, tensor<1x3xi64>, tensor<1x3xi64>) -> tensor<1x3x3xf32>
+    return %y : tensor<1x3x3xf32>
   }
 }

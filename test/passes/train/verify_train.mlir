@@ -36,7 +36,7 @@ module @c1 {
 
 // -----
 
-// expected-error @+1 {{programs are neither train_step and eval_step, nor run alone}}
+// expected-error @+1 {{programs are neither train_step and eval_step, nor prefill and decode, nor run alone}}
 module @c2 {
   func.func @init() attributes {nn.program = #nn.program<init>} {
     return

@@ -181,6 +181,8 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "dims.size",
                         "epochs",
                         "frozen",
+                        "generate.chunk",
+                        "generate.logits",
                         "global_batch",
                         "gradient_reduce_precision",
                         "gradient_reduce_precision=BF16",

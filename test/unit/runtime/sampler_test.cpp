@@ -81,6 +81,10 @@ TEST_CASE("sampler: a draw depends on seed, text and position", "[runtime][sampl
   CHECK(chosen({.temperature = 1, .seed = 6}, logits, 2, 9) != token);
 }
 
+TEST_CASE("sampler: the smallest temperature takes the most likely token", "[runtime][sampler]") {
+  CHECK(chosen({.temperature = 1e-320}, {1, 5, -2, 4}) == 1);
+}
+
 TEST_CASE("sampler: logits from which nothing can be drawn are reported", "[runtime][sampler]") {
   int64_t token = -1;
   for (const Sampling &sampling : {Sampling{}, Sampling{.temperature = 1, .topK = 1}}) {

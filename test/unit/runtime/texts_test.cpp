@@ -62,6 +62,9 @@ TEST_CASE("texts: a prompt is a line of ids, or a row of a .npy file", "[runtime
   const int64_t wide[] = {1, 2, 3, 4, 5, 6};
   REQUIRE(writeNpy(folder.file("a.npy"), ASHLAR_RT_I64, {2, 3}, wide).ok());
   CHECK(promptsOf(folder.file("a.npy")) == Prompts{{1, 2, 3}, {4, 5, 6}});
+  const int64_t padded[] = {1, -1, -1, 4, 5, -1};
+  REQUIRE(writeNpy(folder.file("c.npy"), ASHLAR_RT_I64, {2, 3}, padded).ok());
+  CHECK(promptsOf(folder.file("c.npy")) == Prompts{{1}, {4, 5}});
   const int32_t narrow[] = {7, 8};
   REQUIRE(writeNpy(folder.file("b.npy"), ASHLAR_RT_I32, {2}, narrow).ok());
   CHECK(promptsOf(folder.file("b.npy")) == Prompts{{7, 8}});

@@ -7,6 +7,7 @@
 #include "runtime/abi/command_line.h"
 #include "runtime/base/host.h"
 #include "runtime/checkpoint/weights.h"
+#include "runtime/run/generate/texts.h"
 #include "runtime/run/target_runtime.h"
 
 #include <CLI/CLI.hpp>
@@ -129,8 +130,8 @@ Status checkGeneration(const CLI::App &app, const GenerationOptions &options) {
     }
   }
   const std::string &logits = options.logits;
-  if (!logits.empty() && (logits.size() < 5 || logits.compare(logits.size() - 4, 4, ".npy") != 0)) {
-    return invalid("--logits {}: they are numbers, in a file of NumPy; name it FILE.npy", logits);
+  if (!logits.empty() && !isNpy(logits)) {
+    return invalid("--logits {}: logits go to a .npy file; name it FILE.npy", logits);
   }
   if (!logits.empty() && logits == options.output) {
     return invalid("--output {} and --logits {} are one file; name two", options.output, logits);

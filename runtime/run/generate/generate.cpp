@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Generation of texts (docs/generate.md). Rank 0 reads the prompts, chooses the tokens, and tells all ranks what to run.
+// Generation of texts (docs/generate.md). Rank 0 reads the prompts, chooses the tokens, and sends commands to all ranks.
 
 #include "runtime/data/element.h"
 #include "runtime/data/formats/npy.h"
@@ -119,7 +119,7 @@ public:
     return writer.finish(texts);
   }
 
-  // Says whether the trace was written.
+  // Returns whether the trace was written.
   Status close() {
     if (tracer && steps < tracer->lastStep()) {
       return invalid("--trace: {} positions were computed one by one, and step {} is traced; ask for steps up to that by --trace-steps",
@@ -131,7 +131,7 @@ public:
 private:
   enum Kind : int64_t { kEnd, kPrefill, kAdvance, kDecode };
 
-  // What all ranks are to do: run a program on these tokens, (batch, its positions), from `position` on. kAdvance: decode, but nobody asks
+  // A command of rank 0: run a program on these tokens, (batch, its positions), from `position` on. kAdvance: decode, but nobody asks
   // for the logits.
   struct Command {
     Kind kind;
@@ -233,13 +233,13 @@ private:
     return Status();
   }
 
-  // Tells all ranks what to do, and does it.
+  // Sends a command to all ranks, and performs it.
   Status lead(Command command) {
     ASHLAR_RETURN_IF_ERROR(share(command));
     return command.kind == kEnd ? Status() : perform(command);
   }
 
-  // Does what rank 0 tells, to its end.
+  // Performs the commands of rank 0, up to the last one.
   Status follow() {
     while (true) {
       Command command{kEnd, 0, {}};

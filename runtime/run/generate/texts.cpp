@@ -18,10 +18,6 @@ namespace {
 
 constexpr int64_t kNoToken = -1; // behind the end of a text, in a .npy file
 
-bool isNpy(const std::string &path) {
-  return path.size() > 4 && path.compare(path.size() - 4, 4, ".npy") == 0;
-}
-
 std::string sourceOf(const std::string &path) {
   return path == kStandard ? "standard input" : path;
 }
@@ -79,6 +75,10 @@ Status readLines(std::istream &stream, const std::string &source, std::vector<Te
 }
 
 } // namespace
+
+bool isNpy(const std::string &path) {
+  return path.size() > 4 && path.compare(path.size() - 4, 4, ".npy") == 0;
+}
 
 Status readPrompts(const std::string &path, int64_t context, int64_t vocabulary, std::vector<Text> &texts) {
   const std::string source = sourceOf(path);

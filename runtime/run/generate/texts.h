@@ -23,6 +23,9 @@ struct Text {
   std::vector<float> logits; // of each generated token, where they are to be kept
 };
 
+// Whether a path names a .npy file.
+bool isNpy(const std::string &path);
+
 // Reads prompts: of a .npy file of integers the rows, else of a text the lines, ids with blanks between them. Fails where there is none,
 // one is empty or longer than `context`, and where an id is not in [0, vocabulary).
 Status readPrompts(const std::string &path, int64_t context, int64_t vocabulary, std::vector<Text> &texts);

@@ -15,7 +15,9 @@ grep -q "accuracy is 1.0000 (512 of 512)" train.log || fail "it does not learn t
 
 # The job that trained the model generates with it, in chunks of 4 positions.
 { cat "$job"; echo 'generate { chunk: 4 }'; } > job.txtpb
-"$tools/ashlarc" trained.onnx --job job.txtpb --mesh dp=1,tp=1 --generate -o one
+# Those of 6 do not divide the context: the last one of a long prompt begins earlier.
+sed 's/chunk: 4/chunk: 6/' job.txtpb > job6.txtpb
+"$tools/ashlarc" trained.onnx --job job6.txtpb --mesh dp=1,tp=1 --generate -o one
 [[ $(echo 7 10 13 | ./one) == "16 19 22 25 28 31 34 37 40 43 46 49 2" ]] || fail "it does not count: $(echo 7 10 13 | ./one)"
 [[ $(echo 7 10 13 | ./one --stop 25) == "16 19 22 25" ]] || fail "it does not stop"
 echo 7 10 13 | ./one --new-tokens 0 > none.txt

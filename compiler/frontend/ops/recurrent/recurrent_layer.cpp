@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The product with the input stands in front of the steps, one for all steps and directions; its rows are ordered by sample and then by
-// step, so that a split of the batch passes through the reshapes around it. A row that ends early keeps its state from then on. In reverse
-// such a row begins late: its steps behind the end pass the first state on, so that nothing has to be reversed within a row.
+// The product with the input stands in front of the steps, one for all steps of a direction; its rows are ordered by sample and then by
+// step, so that a split of the batch passes through the reshapes around it. One for both directions would be cut where units are split. A
+// row that ends early keeps its state from then on. In reverse such a row begins late: its steps behind the end pass the first state on, so
+// that nothing has to be reversed within a row.
 
 #include "compiler/frontend/ops/recurrent/recurrent_layer.h"
 
@@ -44,7 +45,7 @@ RecurrentLayer::RecurrentLayer(Node &node, int64_t gates, int64_t innerGates, Ar
   }
   readSizes();
   bias = readInput(kB, "B", {directions, 2 * gates * hidden});
-  fromInput = multiplyInput(innerGates);
+  multiplyInput(innerGates);
   readLengths();
 }
 
@@ -94,11 +95,10 @@ Value RecurrentLayer::readInput(size_t index, StringRef name, ArrayRef<int64_t> 
   return widen(node, node.input(index));
 }
 
-Value RecurrentLayer::multiplyInput(int64_t innerGates) const {
-  const int64_t columns = gates * hidden, all = directions * columns;
-  Value w = reshape(node, readInput(kW, "W", {directions, columns, inputs}), {all, inputs}), x = widen(node, node.input(kX));
+void RecurrentLayer::multiplyInput(int64_t innerGates) {
+  const int64_t columns = gates * hidden;
+  Value w = readInput(kW, "W", {directions, columns, inputs}), x = widen(node, node.input(kX)), sum;
   Value rows = reshape(node, isBatchFirst ? x : swapFirst(node, x), {batch * steps, inputs});
-  Value result = reshape(node, product(rows, w), {batch, steps, all});
   if (bias) {
     Value ofInput = sliceAlong(node, bias, 1, 0, columns), ofState = sliceAlong(node, bias, 1, columns, 2 * columns);
     if (innerGates > 0) {
@@ -106,10 +106,15 @@ Value RecurrentLayer::multiplyInput(int64_t innerGates) const {
       Value zeros = splatConstant(node, typeOf(bias).clone({directions, columns - added}), 0);
       ofState = concat(node, {sliceAlong(node, ofState, 1, 0, added), zeros}, 1);
     }
-    Value sum = reshape(node, node.create<nn::AddOp>(ofInput, ofState), {all});
-    result = node.create<nn::AddOp>(result, broadcastTo(node, sum, shapeOf(result)));
+    sum = node.create<nn::AddOp>(ofInput, ofState);
   }
-  return transpose(node, result, {1, 0, 2});
+  for (int64_t direction = 0; direction < directions; ++direction) {
+    Value result = reshape(node, product(rows, rowOf(w, direction)), {batch, steps, columns});
+    if (sum) {
+      result = node.create<nn::AddOp>(result, broadcastTo(node, rowOf(sum, direction), shapeOf(result)));
+    }
+    fromInput.push_back(transpose(node, result, {1, 0, 2}));
+  }
 }
 
 void RecurrentLayer::readLengths() {
@@ -143,7 +148,7 @@ Value RecurrentLayer::readState(size_t index, StringRef name) const {
   Sizes shape = {directions, batch, hidden}, swapped = {batch, directions, hidden};
   Value state = readInput(index, name, isBatchFirst ? swapped : shape);
   if (!state) {
-    return splatConstant(node, typeOf(fromInput).clone(shape), 0);
+    return splatConstant(node, typeOf(fromInput.front()).clone(shape), 0);
   }
   return isBatchFirst ? swapFirst(node, state) : state;
 }
@@ -174,8 +179,8 @@ Value RecurrentLayer::finish(Value state) const {
 }
 
 void RecurrentLayer::build(ArrayRef<std::pair<size_t, StringRef>> firstStates, Capture capture, Cell cell) {
-  const int64_t columns = gates * hidden, each = static_cast<int64_t>(functions.size()) / directions;
-  Value recurrences = readInput(kR, "R", {directions, columns, hidden}), isValid;
+  const int64_t each = static_cast<int64_t>(functions.size()) / directions;
+  Value recurrences = readInput(kR, "R", {directions, gates * hidden, hidden}), isValid;
   if (lengths) {
     auto type = RankedTensorType::get({steps, batch}, node.builder().getI64Type());
     Value index = node.create<nn::IndexOp>(type, ArrayRef<int64_t>{1, 0});
@@ -186,7 +191,7 @@ void RecurrentLayer::build(ArrayRef<std::pair<size_t, StringRef>> firstStates, C
   SmallVector<SmallVector<Value>> last(first.size()); // of each state, by direction
   for (int64_t direction = 0; direction < directions; ++direction) {
     SmallVector<Value> carried = llvm::map_to_vector(first, [&](Value state) { return rowOf(state, direction); });
-    SmallVector<Value> sliced = {sliceAlong(node, fromInput, 2, direction * columns, (direction + 1) * columns)};
+    SmallVector<Value> sliced = {fromInput[direction]};
     if (isValid) {
       sliced.push_back(isValid);
     }

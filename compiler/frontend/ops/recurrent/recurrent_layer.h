@@ -59,8 +59,8 @@ private:
   void readDirections();
   void readSizes();
   void readLengths();
-  // Returns the input of all steps times W, plus the bias, as (steps, batch, directions * gates * hidden).
-  mlir::Value multiplyInput(int64_t innerGates) const;
+  // Multiplies the input of all steps by W, and adds the bias.
+  void multiplyInput(int64_t innerGates);
   mlir::Value readState(size_t index, llvm::StringRef name) const;
   // Returns zeros for rows of length 0, as ONNX Runtime does, and the state for all others.
   mlir::Value finish(mlir::Value state) const;
@@ -73,8 +73,10 @@ private:
   std::optional<double> clip;
   llvm::SmallVector<GateFunction> functions; // of all directions
   mlir::Type element;                        // of the results
-  mlir::Value bias, fromInput, lengths;      // lengths: (batch) of i64; null where all rows have all steps
-  bool mayBeEmpty = false;                   // a row may have no step
+  mlir::Value bias, lengths;                 // lengths: (batch) of i64; null where all rows have all steps
+  // Of each direction: (steps, batch, gates * hidden).
+  llvm::SmallVector<mlir::Value, 2> fromInput;
+  bool mayBeEmpty = false; // a row may have no step
 };
 
 } // namespace ashlar::frontend

@@ -109,6 +109,29 @@ LogicalResult StageAssignment::assignLoss(func::FuncOp step, llvm::DenseSet<Oper
   return success();
 }
 
+// Returns the rule for an op: of its path, or of an op of its body.
+llvm::StringMap<int64_t>::const_iterator StageAssignment::ruleOf(Operation *op) const {
+  auto rule = rules.find(nn::getPath(op->getLoc()));
+  op->walk([&](Operation *inner) { rule = rule == rules.end() ? rules.find(nn::getPath(inner->getLoc())) : rule; });
+  return rule;
+}
+
+// Checks that no rule puts an op of a body on another stage than the loop.
+LogicalResult StageAssignment::checkBody(func::FuncOp step, Operation *loop, int64_t stage) {
+  Operation *moved = nullptr;
+  loop->walk([&](Operation *op) {
+    auto rule = rules.find(nn::getPath(op->getLoc()));
+    moved = op != loop && !moved && rule != rules.end() && rule->second != stage ? op : moved;
+  });
+  if (!moved) {
+    return success();
+  }
+  auto rule = rules.find(nn::getPath(moved->getLoc()));
+  return step.emitError() << origins[rule->first()] << " puts " << describe(moved) << " on " << noun() << " " << rule->second
+                          << ", but it is in a loop, " << describe(loop) << ", on " << noun() << " " << stage
+                          << ", and a loop has one; give both the same pipeline_stage";
+}
+
 LogicalResult StageAssignment::assignForward(func::FuncOp step) {
   nn::Phases phases(step.front());
   SmallVector<Operation *> ops;
@@ -121,7 +144,10 @@ LogicalResult StageAssignment::assignForward(func::FuncOp step) {
   llvm::DenseSet<Operation *> isRuled, begins; // by rule; without operands except values of variables alone
   llvm::DenseSet<Operation *> ofVariables;
   for (Operation *op : ops) {
-    auto rule = rules.find(nn::getPath(op->getLoc()));
+    auto rule = ruleOf(op);
+    if (rule != rules.end() && failed(checkBody(step, op, rule->second))) {
+      return failure();
+    }
     std::optional<int64_t> needed;
     Operation *latest = nullptr;
     for (Value operand : op->getOperands()) {

@@ -85,6 +85,8 @@ private:
   // Forward ops (forward_stages.cpp).
   mlir::LogicalResult readRules(mlir::func::FuncOp step);
   llvm::SmallVector<mlir::Operation *> lossOps(mlir::func::FuncOp step) const;
+  llvm::StringMap<int64_t>::const_iterator ruleOf(mlir::Operation *op) const;
+  mlir::LogicalResult checkBody(mlir::func::FuncOp step, mlir::Operation *loop, int64_t stage);
   mlir::LogicalResult assignForward(mlir::func::FuncOp step);
   mlir::LogicalResult assignLoss(mlir::func::FuncOp step, llvm::DenseSet<mlir::Operation *> &isRuled);
   void joinUsers(llvm::ArrayRef<mlir::Operation *> ops, const llvm::DenseSet<mlir::Operation *> &movable);

@@ -390,6 +390,7 @@ void addOptimizerParallelPasses(OpPassManager &passes, const Variant &variant) {
 
 void addDistPasses(OpPassManager &model, const Variant &variant, bool verifies) {
   if (!variant.mesh.empty()) {
+    model.addPass(layout::createInterleavePartsPass()); // on the layouts of all values
     model.addPass(layout::createInsertRedistributionsPass());
     if (verifies) {
       model.addPass(layout::createVerifyLayoutsPass());

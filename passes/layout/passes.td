@@ -154,6 +154,33 @@ def LiftHybridPass : Pass<"ashlar-lift-hybrid", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
+def InterleavePartsPass : Pass<"ashlar-interleave-parts", "::mlir::ModuleOp"> {
+  let summary = "Orders the parts of a sharded dim so that each device holds its share of every part.";
+  let description = [{
+    A loop may compute several tensors as parts of one, as an LSTM its four gates by one product, and slice the parts out of it. Where the
+    parts are sharded, a shard of the tensor holds whole parts, not its share of every part: each slice would send elements, in each
+    iteration. The pass reorders the elements of the dim. Of the parts a b c d and A B C D over two devices:
+
+        a b c d | A B C D   ==>   a b A B | c d C D
+
+    All ops through which the order passes (by their sharding rules: elementwise ops, products, sums) compute on the elements in the new
+    order, with the same results. A slice or pad of a part is one of a dim of parts. Weights are put in order in front of the loop, and
+    gradients in the order of the model behind it: each is redistributed once in a run of the program.
+
+        %g = nn.slice %x [0, 4] to [2, 8] by [1, 1] : tensor<2x8xf32> -> tensor<2x4xf32>
+    ==>
+        %s = nn.reshape %x {dist.layouts = [#dist.layout<[{}, {"tp"}, {}, {} ]>]} : tensor<2x8xf32> -> tensor<2x2x2x2xf32>
+        %p = nn.slice %s [0, 0, 1, 0] to [2, 2, 2, 2] by [1, 1, 1, 1] {...} : tensor<2x2x2x2xf32> -> tensor<2x2x1x2xf32>
+        %g = nn.reshape %p {...} : tensor<2x2x1x2xf32> -> tensor<2x4xf32>
+
+    A dim keeps its order where a loop would have to put elements in order, where its parts have several sizes, and where the devices do not
+    divide the size of a part.
+
+    Needs: ashlar-flatten-repeats, ashlar-propagate-layouts. Leaves: layouts on all ops.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect", "::ashlar::nn::NnDialect"];
+}
+
 def InsertRedistributionsPass : Pass<"ashlar-insert-redistributions", "::mlir::ModuleOp"> {
   let summary = "Chooses one sharding of each op's factors, and redistributes values with another layout.";
   let description = [{

@@ -20,6 +20,8 @@ ALLOWED = {
     "passes/format/assign_formats.cpp": ("Transpose", "is what the pass saves"),
     "passes/layout/redistribute/delay_reductions.cpp": ("Add", "regroups the terms of a sum"),
     "passes/layout/hybrid/lift_hybrid.cpp": ("Index Random Slice", "makes what counts elements of a piece count those of the whole"),
+    "passes/layout/redistribute/interleave_parts.cpp": ("Concat Pad Slice", "count elements in their attributes"),
+    "passes/layout/redistribute/interleaved_dims.cpp": ("Concat Pad Slice", "the same"),
     "passes/layout/redistribute/local_program.cpp": ("Broadcast Cast Index Pad Reshape Slice", "foresees what partitioning and folding make of them"),
     "passes/search/op_choices.cpp": ("Reduce", "the sums of an expansion"),
     "passes/lower/calls": ("Add Broadcast Mul", "the grammar of a library call"),

@@ -20,6 +20,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <map>
+
 using namespace mlir;
 
 namespace ashlar::test {
@@ -51,8 +53,8 @@ void addUpdate(ModuleOp module, uint64_t seed) {
   });
 }
 
-// Gives some arguments, variables and values, those of bodies among them, random layouts.
-void addLayouts(ModuleOp module, uint64_t seed, dist::MeshAttr mesh) {
+// Gives some arguments and variables, and one of `every` values, those of bodies among them, random layouts.
+void addLayouts(ModuleOp module, uint64_t seed, dist::MeshAttr mesh, int64_t every = 6) {
   OpBuilder builder = OpBuilder::atBlockBegin(module.getBody());
   dist::MeshOp::create(builder, module.getLoc(), "mesh", mesh);
   Dice dice(seed);
@@ -69,7 +71,7 @@ void addLayouts(ModuleOp module, uint64_t seed, dist::MeshAttr mesh) {
     step.setArgAttr(argument.getArgNumber(), dist::kLayoutAttr, layoutFor(argument.getType()));
   }
   step.walk([&](Operation *op) {
-    if (op->getNumResults() == 1 && isa<ShardingRuleOpInterface>(op) && dice.roll(6) == 0) {
+    if (op->getNumResults() == 1 && isa<ShardingRuleOpInterface>(op) && dice.roll(every) == 0) {
       op->setAttr(dist::kLayoutsAttr, builder.getArrayAttr(layoutFor(op->getResultTypes().front())));
     }
   });
@@ -123,6 +125,69 @@ constexpr const char *kRecurrent = R"(
     return %loss : tensor<f64>
   }
 )";
+
+// An LSTM of 5 steps, with its four gates as parts of one tensor, and its states as those of another, which all gates read.
+constexpr const char *kGates = R"(
+  nn.variable @w trainable : tensor<30x48xf64>
+  nn.variable @b trainable : tensor<48xf64>
+  nn.variable @peephole trainable : tensor<48xf64>
+  func.func @train_step(%xs: tensor<5x4x6xf64>, %target: tensor<4x12xf64>) -> tensor<f64> attributes {nn.program = #nn.program<train_step>} {
+    %w = nn.read @w : tensor<30x48xf64>
+    %b = nn.read @b : tensor<48xf64>
+    %peephole = nn.read @peephole : tensor<48xf64>
+    %p = nn.slice %peephole [12] to [24] by [1] : tensor<48xf64> -> tensor<12xf64>
+    %wx = nn.slice %w [0, 0] to [6, 48] by [1, 1] : tensor<30x48xf64> -> tensor<6x48xf64>
+    %wh = nn.slice %w [6, 0] to [30, 48] by [1, 1] : tensor<30x48xf64> -> tensor<24x48xf64>
+    %rows = nn.reshape %xs : tensor<5x4x6xf64> -> tensor<20x6xf64>
+    %product = nn.matmul %rows, %wx : tensor<20x6xf64>, tensor<6x48xf64> -> tensor<20x48xf64>
+    %bias = nn.broadcast %b dims = [1] : tensor<48xf64> -> tensor<20x48xf64>
+    %sums = nn.add %product, %bias : tensor<20x48xf64>
+    %inputs = nn.reshape %sums : tensor<20x48xf64> -> tensor<5x4x48xf64>
+    %zero = nn.constant dense<0.0> : tensor<4x12xf64>
+    %h, %c, %all, %raw = nn.repeat 5 carried(%h0 = %zero, %c0 = %zero) sliced(%x = %inputs) captured(%v = %wh, %q = %p)
+        : (tensor<4x12xf64>, tensor<4x12xf64>, tensor<5x4x48xf64>, tensor<24x48xf64>, tensor<12xf64>)
+       -> (tensor<4x12xf64>, tensor<4x12xf64>, tensor<5x4x12xf64>, tensor<5x4x48xf64>) {
+      %both = nn.concat %h0, %c0 dim = 1 : (tensor<4x12xf64>, tensor<4x12xf64>) -> tensor<4x24xf64>
+      %r = nn.matmul %both, %v : tensor<4x24xf64>, tensor<24x48xf64> -> tensor<4x48xf64>
+      %s = nn.add %r, %x : tensor<4x48xf64>
+      %is = nn.slice %s [0, 0] to [4, 12] by [1, 1] : tensor<4x48xf64> -> tensor<4x12xf64>
+      %os = nn.slice %s [0, 12] to [4, 24] by [1, 1] : tensor<4x48xf64> -> tensor<4x12xf64>
+      %fs = nn.slice %s [0, 24] to [4, 36] by [1, 1] : tensor<4x48xf64> -> tensor<4x12xf64>
+      %gs = nn.slice %s [0, 36] to [4, 48] by [1, 1] : tensor<4x48xf64> -> tensor<4x12xf64>
+      %qs = nn.broadcast %q dims = [1] : tensor<12xf64> -> tensor<4x12xf64>
+      %seen = nn.mul %qs, %c0 : tensor<4x12xf64>
+      %fp = nn.add %fs, %seen : tensor<4x12xf64>
+      %i = nn.sigmoid %is : tensor<4x12xf64>
+      %o = nn.sigmoid %os : tensor<4x12xf64>
+      %f = nn.sigmoid %fp : tensor<4x12xf64>
+      %g = nn.tanh %gs : tensor<4x12xf64>
+      %kept = nn.mul %f, %c0 : tensor<4x12xf64>
+      %added = nn.mul %i, %g : tensor<4x12xf64>
+      %c1 = nn.add %kept, %added : tensor<4x12xf64>
+      %t = nn.tanh %c1 : tensor<4x12xf64>
+      %h1 = nn.mul %o, %t : tensor<4x12xf64>
+      nn.yield %h1, %c1, %h1, %s : tensor<4x12xf64>, tensor<4x12xf64>, tensor<4x12xf64>, tensor<4x48xf64>
+    }
+    %sum = nn.reduce sum %all dims = [0] : tensor<5x4x12xf64> -> tensor<4x12xf64>
+    %y = nn.add %sum, %h : tensor<4x12xf64>
+    %e = nn.sub %y, %target : tensor<4x12xf64>
+    %sq = nn.mul %e, %e : tensor<4x12xf64>
+    %loss = nn.reduce sum %sq dims = [0, 1] : tensor<4x12xf64> -> tensor<f64>
+    %ramp = nn.index [0, 0, 1] : tensor<5x4x48xi64>
+    %weights = nn.cast %ramp : tensor<5x4x48xi64> -> tensor<5x4x48xf64>
+    %weighted = nn.mul %raw, %weights : tensor<5x4x48xf64>
+    %other = nn.reduce sum %weighted dims = [0, 1, 2] : tensor<5x4x48xf64> -> tensor<f64>
+    %total = nn.add %loss, %other : tensor<f64>
+    return %total : tensor<f64>
+  }
+)";
+
+void shardLastDim(ModuleOp module, StringRef name, StringRef axis) {
+  auto variable = module.lookupSymbol<nn::VariableOp>(name);
+  dist::Layout layout = dist::Layout::replicated(variable.getTensorType().getRank());
+  layout.dims.back() = {StringAttr::get(module.getContext(), axis)};
+  variable->setAttr(dist::kLayoutAttr, dist::LayoutAttr::get(module.getContext(), layout));
+}
 
 // Returns the bytes that a device sends in a run of the step.
 int64_t bytesSent(ModuleOp module) {
@@ -232,6 +297,63 @@ TEST_CASE("repeats: data parallelism sends nothing in the loops", "[repeats]") {
     CHECK(countRepeats(*after) == 2);
     CHECK(compare(*module, *after) <= kTolerance);
   }
+}
+
+// The gates of the forward loop, and their gradients in the backward loop, are not sent: each device has its units of all gates.
+TEST_CASE("repeats: sharded units of gates send the states a step", "[repeats]") {
+  OwningOpRef<ModuleOp> module = parse(kGates);
+  addUpdate(*module, /*seed=*/0);
+  for (int64_t size : {2, 3, 4, 6}) {
+    for (StringRef sharded : {"w", "b"}) {
+      INFO("@" << sharded.str() << " over " << size << " devices");
+      OwningOpRef<ModuleOp> after = module->clone();
+      OpBuilder builder = OpBuilder::atBlockBegin(after->getBody());
+      dist::MeshOp::create(builder, after->getLoc(), "mesh", meshOf(context(), {{"tp", size}}));
+      shardLastDim(*after, sharded, "tp");
+      REQUIRE(succeeded(partitionModule(*after, /*splitVariables=*/true)));
+      std::map<Operation *, SmallVector<std::string>> ofLoops;
+      after->walk([&](nn::RepeatOp repeat) { ofLoops[repeat] = {}; });
+      after->walk([&](dist::CollectiveOpInterface op) {
+        if (auto repeat = op->getParentOfType<nn::RepeatOp>()) {
+          ofLoops[repeat].push_back(stringifyCollectiveKind(op.getCollectiveKind()).str());
+        }
+      });
+      CHECK(ofLoops.size() == 2);
+      for (const auto &[repeat, kinds] : ofLoops) {
+        const bool isForward = !cast<nn::RepeatOp>(repeat).getReversed();
+        CHECK(kinds == SmallVector<std::string>{isForward ? "all_gather" : "reduce_scatter"});
+      }
+      CHECK(compare(*module, *after) <= kTolerance);
+    }
+  }
+}
+
+TEST_CASE("repeats: parts on random layouts", "[repeats]") {
+  const uint64_t base = testSeed() * 1000;
+  int64_t interleaved = 0;
+  for (const Axes &axes : {Axes{{"a", 2}}, Axes{{"a", 2}, {"b", 3}}, Axes{{"a", 2}, {"b", 2}}}) {
+    dist::MeshAttr mesh = meshOf(context(), axes);
+    for (uint64_t seed = base; seed < base + 25; ++seed) {
+      INFO("seed " << seed << " on " << mesh.numDevices() << " devices");
+      OwningOpRef<ModuleOp> module = parse(kGates);
+      addUpdate(*module, seed);
+      OwningOpRef<ModuleOp> after = module->clone();
+      addLayouts(*after, seed, mesh, /*every=*/60);
+      if (seed % 2 == 0) {
+        shardLastDim(*after, "w", axes[seed / 2 % axes.size()].first);
+      }
+      PassManager passes(&context());
+      pipelines::addLayoutPasses(passes, variantOf(*after, /*splitVariables=*/true), job::Job());
+      passes.addPass(layout::createInterleavePartsPass());
+      REQUIRE(succeeded(passes.run(*after)));
+      after->walk([&](nn::SliceOp op) { interleaved += op.getType().getRank() > 2; });
+      PassManager rest(&context());
+      pipelines::addDistPasses(rest, variantOf(*after));
+      REQUIRE(succeeded(rest.run(*after)));
+      CHECK(compare(*module, *after) <= kTolerance);
+    }
+  }
+  CHECK(interleaved > 20);
 }
 
 TEST_CASE("repeats: an estimate counts the bytes that all iterations send", "[repeats]") {

@@ -51,6 +51,7 @@ struct ModelInfo {
   ImportBudget &budget;
   llvm::StringMap<int64_t> &draws; // by path: the nodes that drew random numbers so far, of which the steps of a loop have one path
   CountedDims &counted;
+  int64_t &loops;           // the numbers that flat loops have got so far
   llvm::StringSet<> stored; // names of constants of types that are only stored (isStored), and of their moved elements
   bool isByTorch = false;   // one of torch's exporters wrote the model
   // Imports nodes of a body where the values' builder stands. Throws for one that is refused.

@@ -460,6 +460,7 @@ void addDistPasses(OpPassManager &model, const Variant &variant, bool verifies) 
 void addFusionPasses(OpPassManager &model, const Variant &variant, std::optional<int64_t> leastLibraryFlops) {
   OpPassManager &passes = programsOf(model, variant);
   runPassAdders(PassPoint::Device, passes);
+  passes.addPass(lower::createSelectResultsPass({variant.target}));
   OpPassManager &functions = passes.nest<func::FuncOp>();
   lower::ExpandOpsPassOptions expand;
   expand.target = variant.target;

@@ -179,6 +179,19 @@ LogicalResult Interpreter::execute(Operation *op, Values &values) {
   return success();
 }
 
+// Returns whether the condition of a repeat holds. All ranks have to agree on it.
+static FailureOr<bool> holds(nn::RepeatOp op, const DenseMap<Value, RankTensors> &values) {
+  if (!op.getCondition()) {
+    return true;
+  }
+  const RankTensors &conditions = values.at(op.getCondition());
+  const bool first = conditions.front().getNumber(0) != 0;
+  if (llvm::any_of(conditions, [&](const Tensor &each) { return (each.getNumber(0) != 0) != first; })) {
+    return op.emitOpError("has a condition that holds on some ranks only");
+  }
+  return first;
+}
+
 LogicalResult Interpreter::executeRepeat(nn::RepeatOp op, Values &values) {
   std::vector<RankTensors> carried, stacked;
   for (Value value : op.getCarried()) {
@@ -187,7 +200,11 @@ LogicalResult Interpreter::executeRepeat(nn::RepeatOp op, Values &values) {
   for (Value result : op.getStackedResults()) {
     stacked.emplace_back(numRanks, Tensor(typeOf(result)));
   }
-  for (int64_t iteration = 0; iteration < static_cast<int64_t>(op.getCount()); ++iteration) {
+  FailureOr<bool> runs = holds(op, values);
+  if (failed(runs)) {
+    return failure();
+  }
+  for (int64_t iteration = 0; *runs && iteration < static_cast<int64_t>(op.getCount()); ++iteration) {
     const int64_t place = op.getPlace(iteration);
     std::vector<RankTensors> arguments = std::move(carried);
     for (auto [value, argument] : llvm::zip_equal(op.getSliced(), op.getSlicedArguments())) {

@@ -214,7 +214,7 @@ private:
   Constant *instruction(exec::RepeatOp op) {
     uint64_t inside = 0;
     op.getBody().walk([&](mlir::Operation *) { ++inside; });
-    return instruction(op, {}, ASHLAR_RT_REPEAT, "repeat",
+    return instruction(op, op.getUses(), ASHLAR_RT_REPEAT, "repeat",
                        table.record<ashlar_rt_repeat_desc>({table.u64(op.getCount()), table.u32(inside)}));
   }
 

@@ -92,9 +92,23 @@ int64_t timesRun(Operation *instr) {
   return times;
 }
 
+SmallVector<BufferUse> RepeatOp::getUses() {
+  SmallVector<BufferUse> uses;
+  if (std::optional<BufferAttr> condition = getCondition()) {
+    uses.push_back({*condition, /*isRead=*/true, /*isWritten=*/false});
+  }
+  return uses;
+}
+
 LogicalResult RepeatOp::verify() {
-  const int64_t count = getCount();
-  return count >= 0 ? success() : emitOpError("runs ") << count << " times"; // C1
+  if (const int64_t count = getCount(); count < 0) { // C1
+    return emitOpError("runs ") << count << " times";
+  }
+  const std::optional<BufferAttr> condition = getCondition();
+  if (condition && (condition->getType().getRank() != 0 || !condition->getType().getElementType().isInteger(1))) { // C2
+    return emitOpError("has a condition of type ") << condition->getType() << ", not one bool";
+  }
+  return success();
 }
 
 std::optional<int64_t> getOwner(Operation *op) {

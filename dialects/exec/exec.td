@@ -312,17 +312,22 @@ class Exec_InstrOp<string opMnemonic, list<Trait> traits = []>
 def Exec_RepeatOp : Exec_Op<"repeat", [ParentOneOf<["::ashlar::exec::ProgramOp", "::ashlar::exec::RepeatOp"]>, NoTerminator, SingleBlock]> {
   let summary = "Runs instructions a number of times";
   let description = [{
-    Buffers with strides are at another place in each iteration.
+    Buffers with strides are at another place in each iteration. `when`: they run only if a bool is not 0 when the repeat begins, the same
+    on all ranks.
 
         exec.repeat 512 {
           exec.copy #exec.buffer<arena, 64, memref<16xf32>> to #exec.buffer<arena, 4096, memref<16xf32>, strides = [64]>
         }
 
-    **Constraints:** (C1) count >= 0.
+    **Constraints:** (C1) count >= 0; (C2) the condition is one bool.
   }];
-  let arguments = (ins I64Attr:$count);
+  let arguments = (ins I64Attr:$count, OptionalAttr<Exec_BufferAttr>:$condition);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "$count attr-dict-with-keyword $body";
+  let assemblyFormat = "$count (`when` $condition^)? attr-dict-with-keyword $body";
+  let extraClassDeclaration = [{
+    // Returns the uses of buffers when the repeat begins: of the condition.
+    ::llvm::SmallVector<BufferUse> getUses();
+  }];
   let hasVerifier = 1;
 }
 

@@ -57,7 +57,8 @@ struct TargetTraits {
   int64_t mostCodeAgain;    // scalar instructions that take no longer than to store an element and to read it again
   int64_t launchBytes;      // a kernel that moves less spends a fifth of its time, or more, on its launch; 0: it is called
 
-  bool insertsRows; // the runtime writes rows into a tensor and leaves the others; else they are selected, element by element
+  bool takesConditions; // the runtime leaves instructions out where a condition does not hold; else they run and their results are selected
+  bool insertsRows;     // the runtime writes rows into a tensor and leaves the others; else they are selected, element by element
 
   // Of collectives.
   bool combinesShort;       // integers of 16 bits

@@ -36,6 +36,10 @@ bool moved(Operation *, Reduction, const Operands &partial) {
   return partial.all();
 }
 
+bool carried(Operation *, Reduction, const Operands &partial) {
+  return isFirst(partial);
+}
+
 bool linear(Operation *, Reduction kind, const Operands &partial) {
   return kind == Reduction::Sum && partial.all();
 }

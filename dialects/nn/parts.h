@@ -20,6 +20,9 @@ bool none(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &parti
 // Elements of all operands are moved, zeros put between them: as parts, if all are.
 bool moved(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
 
+// Operand 0 is moved; the condition behind it is whole.
+bool carried(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
+
 // f(x + y) = f(x) + f(y) in all operands together (add, sub, neg).
 bool linear(mlir::Operation *op, Reduction kind, const llvm::SmallBitVector &partial);
 

@@ -26,12 +26,22 @@ def Nn_RepeatOp : Nn_Op<"repeat", [Pure, IsolatedFromAbove, SingleBlockImplicitT
 
     The gradient is a reversed repeat; the values of the body that it needs are stacked by another repeat in the place of this one.
 
+    A repeat `when` a condition runs its body only if that holds, else the results are the first values. The gradient has the same condition,
+    and the values that it needs are carried.
+
+        %result = nn.repeat 1 when %holds carried(%y = %x) captured(%w = %weights)
+            : (tensor<2x4xf32>, tensor<4x4xf32>, tensor<i1>) -> tensor<2x4xf32> {
+          %p = nn.matmul %y, %w : tensor<2x4xf32>, tensor<4x4xf32> -> tensor<2x4xf32>
+          nn.yield %p : tensor<2x4xf32>
+        }
+
     **Constraints:** (C1) count >= 0; (C2) a carried value has one type: as operand, argument of the body, yielded value and result; (C3) a
     sliced tensor has count rows, and its argument the type of one; (C4) a captured value and its argument have one type; (C5) a stacked
-    result has count rows of the type of the yielded value; (C6) the ops of the body have no effect.
+    result has count rows of the type of the yielded value; (C6) the ops of the body have no effect; (C7) a condition is one bool, and with it
+    count is 1 and nothing is sliced or stacked.
   }];
   let arguments = (ins I64Attr:$count, UnitAttr:$reversed, Variadic<Nn_Tensor>:$carried, Variadic<Nn_Tensor>:$sliced,
-                       Variadic<Nn_Tensor>:$captured);
+                       Variadic<Nn_Tensor>:$captured, Optional<Nn_BoolTensor>:$condition);
   let results = (outs Variadic<Nn_Tensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let hasCustomAssemblyFormat = 1;
@@ -48,6 +58,9 @@ def Nn_RepeatOp : Nn_Op<"repeat", [Pure, IsolatedFromAbove, SingleBlockImplicitT
     ::mlir::MutableArrayRef<::mlir::BlockArgument> getCapturedArguments() {
       return getBody().getArguments().take_back(getCaptured().size());
     }
+
+    // Returns the operands that the arguments of the body stand for, one for each: all but the condition.
+    ::mlir::OperandRange getEntering() { return getOperands().take_front(getBody().getNumArguments()); }
 
     // Returns the yielded values, those of carried values first, and the results for them.
     ::mlir::OperandRange getYielded() { return getBody().front().getTerminator()->getOperands(); }
@@ -71,29 +84,34 @@ def Nn_YieldOp : Nn_Op<"yield", [Pure, Terminator, HasParent<"RepeatOp">]> {
 //===-- The flat form -----------------------------------------------------------------------------------------------------------------===//
 
 // A loop whose ops stand among those of the program, so that passes on layouts see one program. The loop is the ops that depend on its
-// repeat_carry and repeat_row ops, up to its repeat_next and repeat_stack ops: what the data says, not places in the text. `loop` is the number
-// of the loop in its function; loops inside of another have larger numbers than it.
-class Nn_FlatRepeatOp<string opMnemonic, list<Trait> traits>
-    : Nn_Op<opMnemonic, !listconcat([DeclareOpInterfaceMethods<ShardingRuleOpInterface>, Nn_Computes<"Free", "Follow", "moved">], traits)> {
+// repeat_carry and repeat_row ops, up to its repeat_next and repeat_stack ops: what the data says, not places in the text. With a condition it
+// is also what these ops alone need. `loop` is the number of the loop in its function; loops inside of another have larger numbers than it.
+class Nn_FlatRepeatOp<string opMnemonic, list<Trait> traits, string parts = "moved">
+    : Nn_Op<opMnemonic, !listconcat([DeclareOpInterfaceMethods<ShardingRuleOpInterface>, Nn_Computes<"Free", "Follow", parts>], traits)> {
   let hasVerifier = 1;
 }
 
-def Nn_RepeatCarryOp : Nn_FlatRepeatOp<"repeat_carry", [Pure, DelaysSums, SameOperandsAndResultType]> {
+def Nn_RepeatCarryOp : Nn_FlatRepeatOp<"repeat_carry", [Pure, DelaysSums, AllTypesMatch<["first", "result"]>], "carried"> {
   let summary = "A carried value in an iteration of a flat loop";
   let description = [{
     The operand is the first value. The op is the whole form of a carried value together with its `nn.repeat_next`. `number` distinguishes
-    carried values of one loop that begin alike.
+    carried values of one loop that begin alike. `when`: the condition of the loop, the same for all its carried values.
 
         %h = nn.repeat_carry %first loop 0 number 0 count 3 reversed : tensor<2x4xf32>
+        %y = nn.repeat_carry %x when %holds : tensor<i1> loop 1 number 0 count 1 : tensor<2x4xf32>
 
-    **Constraints:** (C1) count >= 0.
+    **Constraints:** (C1) count >= 0; (C2) a condition is one bool.
   }];
-  let arguments = (ins Nn_Tensor:$first, I64Attr:$loop, I64Attr:$number, I64Attr:$count, UnitAttr:$reversed);
+  let arguments = (ins Nn_Tensor:$first, Optional<Nn_BoolTensor>:$condition, I64Attr:$loop, I64Attr:$number, I64Attr:$count,
+                       UnitAttr:$reversed);
   let results = (outs Nn_Tensor:$result);
-  let assemblyFormat = "$first `loop` $loop `number` $number `count` $count (`reversed` $reversed^)? attr-dict `:` type($result)";
+  let assemblyFormat = [{
+    $first (`when` $condition^ `:` type($condition))? `loop` $loop `number` $number `count` $count (`reversed` $reversed^)? attr-dict
+    `:` type($result)
+  }];
 }
 
-def Nn_RepeatRowOp : Nn_FlatRepeatOp<"repeat_row", [Pure, MovesElements]> {
+def Nn_RepeatRowOp : Nn_FlatRepeatOp<"repeat_row", [Pure, MovesElements, Nn_Reorderable]> {
   let summary = "The row of a sliced tensor in an iteration of a flat loop";
   let description = [{
         %x = nn.repeat_row %xs loop 0 count 3 reversed : tensor<3x2x4xf32> -> tensor<2x4xf32>
@@ -120,7 +138,7 @@ def Nn_RepeatNextOp : Nn_FlatRepeatOp<"repeat_next", [DelaysSums, AliasesOperand
   let assemblyFormat = "$value `of` $carried attr-dict `:` type($result)";
 }
 
-def Nn_RepeatStackOp : Nn_FlatRepeatOp<"repeat_stack", [Pure, DelaysSums]> {
+def Nn_RepeatStackOp : Nn_FlatRepeatOp<"repeat_stack", [Pure, DelaysSums, Nn_Reorderable]> {
   let summary = "The rows that the iterations of a flat loop have of a value, as one tensor behind the loop";
   let description = [{
         %all = nn.repeat_stack %next loop 0 count 3 reversed : tensor<2x4xf32> -> tensor<3x2x4xf32>

@@ -28,14 +28,44 @@ VaryingAxes::VaryingAxes(func::FuncOp function, const SymbolTable &symbols) : sy
 }
 
 void VaryingAxes::visit(Operation *op) {
+  if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
+    return visitRepeat(repeat);
+  }
   const AxisSet found = axesOfResults(op);
   for (Value result : op->getResults()) {
     axes[result] = found;
   }
-  if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
-    for (auto [operand, argument] : llvm::zip_equal(op->getOperands(), repeat.getBody().getArguments())) {
-      axes[argument] = argument.getArgNumber() < repeat.getCarried().size() ? found : axes.lookup(operand);
+}
+
+void VaryingAxes::visitRepeat(nn::RepeatOp repeat) {
+  for (auto [operand, argument] : llvm::zip_equal(repeat.getEntering(), repeat.getBody().getArguments())) {
+    axes[argument] = axes.lookup(operand);
+  }
+  auto add = [&](AxisSet &to, Value from) {
+    const AxisSet own = axes.lookup(from);
+    const auto before = to.size();
+    to.insert(own.begin(), own.end());
+    return to.size() != before;
+  };
+  for (bool changed = true; changed;) {
+    for (Operation &inner : repeat.getBody().front().without_terminator()) {
+      visit(&inner);
     }
+    changed = false;
+    for (auto [argument, next] : llvm::zip(repeat.getCarriedArguments(), repeat.getYielded())) {
+      changed |= add(axes[argument], next);
+    }
+  }
+  for (auto [i, yielded, result] : llvm::enumerate(repeat.getYielded(), repeat.getResults())) {
+    AxisSet found;
+    add(found, yielded);
+    if (i < repeat.getCarried().size()) { // without iterations it is the first value
+      add(found, repeat.getCarried()[i]);
+    }
+    if (repeat.getCondition()) {
+      add(found, repeat.getCondition());
+    }
+    axes[result] = found;
   }
 }
 

@@ -6,6 +6,7 @@
 #define ASHLAR_PASSES_ANALYSIS_VARYING_AXES_H
 
 #include "dialects/dist/layout.h"
+#include "dialects/nn/repeat.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/SymbolTable.h"
@@ -24,8 +25,7 @@ public:
   // Begins with the arguments of a program. `symbols`: of its module.
   VaryingAxes(mlir::func::FuncOp function, const mlir::SymbolTable &symbols);
 
-  // Adds the results of the next op of the program, and the arguments of its body where it has one. The results of a body, and what it
-  // carries, are taken to vary along all axes of its collectives.
+  // Adds the results of the next op of the program, and the values of its body where it is a repeat.
   void visit(mlir::Operation *op);
 
   // Returns the axes of a value that was added; none for any other.
@@ -35,6 +35,7 @@ public:
   void forget(mlir::Value value) { axes.erase(value); }
 
 private:
+  void visitRepeat(nn::RepeatOp repeat);
   AxisSet axesOfResults(mlir::Operation *op) const;
 
   const mlir::SymbolTable &symbols;

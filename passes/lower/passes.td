@@ -7,6 +7,25 @@
 
 include "dialects/exec/target_option.td"
 
+def SelectResultsPass : Pass<"ashlar-select-results", "::mlir::ModuleOp"> {
+  let summary = "Runs the bodies of repeats whose condition is not worth it.";
+  let description = [{
+    A repeat with a condition stays as it is where that saves time: its body has a product, a convolution, a collective or a loop, or takes
+    more than 16384 elements. Others become the ops of their body and selects, which join the kernels around them. So do bodies with
+    collectives where the condition may differ between devices, which have to meet, and all bodies on a target that runs no instructions by
+    a condition.
+
+        %y = nn.repeat 1 when %c carried(%r = %x) : (tensor<8xf32>, tensor<i1>) -> tensor<8xf32> { nn.yield (nn.exp %r) }
+    ==>
+        %e = nn.exp %x
+        %y = nn.select (broadcast %c), %e, %x
+
+    Needs: local shapes (after ashlar-partition). Leaves: the same ops.
+  }];
+  let options = [TargetOption<"the target, which runs instructions by a condition or not">];
+  let dependentDialects = ["::ashlar::nn::NnDialect"];
+}
+
 def ExpandOpsPass : Pass<"ashlar-expand-ops", "::mlir::func::FuncOp"> {
   let summary = "Expands composite ops into element-wise ops, broadcasts and reductions.";
   let description = [{
@@ -140,14 +159,14 @@ def VerifyExecPass : Pass<"ashlar-verify-exec", "::mlir::ModuleOp"> {
     the buffers of its kernel; (C8) it writes exactly the buffers to which its kernel stores, but for ones without elements; (C9) the axes of a collective partition the
     devices into groups, and device_ids are a permutation of the ranks; (C10) its root and pairs are members of a group, and no member is
     the target of two pairs; (C11) each target has the shape that follows from the kind and its source. By (C9) to (C11), and because
-    programs have no conditions, the members of a group join the same collectives in the same order (docs/communication.md). (C12) A
+    conditions are the same on all devices, the members of a group join the same collectives in the same order (docs/communication.md). (C12) A
     collective that is started is awaited once, later in the program, and until then nothing writes its operands or uses its results. (C13)
     An owner is a device of the mesh, and of no collective; (C14) a program leaves each persistent tensor completely written; (C15) fixed
     weights are constants, or a variable that no program except @init writes, and @init has none; kept weights stay where they
     are in the innermost repeat around the call, and nothing in it writes them; (C16) a buffer moves in repeats that there
     are, by multiples of the alignment that the target wants of rows, or of its element in a copy; (C17) the target of an insert shares no
-    byte with its rows and its index. In a repeat (C5) holds for its first two iterations, and of a buffer that moves for all places that it
-    has. Each device with state of its own is checked separately, one instruction at a time that it runs.
+    byte with its rows and its index; (C18) repeats have conditions only on a target that takes them. In a repeat (C5) holds for its first
+    two iterations, and of a buffer that moves for all places that it has; behind one with a condition, whether it ran or not. Each device with state of its own is checked separately, one instruction at a time that it runs.
   }];
   let options = [TargetOption<"the target, which decides where rows that move may begin">];
 }

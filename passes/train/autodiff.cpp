@@ -176,6 +176,9 @@ private:
     for (BlockArgument argument : repeat.getBody().getArguments()) {
       operands[argument.getArgNumber()] = needed.contains(argument);
     }
+    if (repeat.getCondition()) { // a result may be the first value
+      operands |= results;
+    }
     return operands;
   }
 

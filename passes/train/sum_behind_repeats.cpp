@@ -42,7 +42,7 @@ public:
     SmallVector<std::pair<OpResult, Value>> sums;
     for (unsigned i = 0; i < op.getCarried().size(); ++i) {
       Value term = termOf(i);
-      SmallVector<Operation *> ofTerms = term && count > 0 ? findTerms(term) : SmallVector<Operation *>();
+      SmallVector<Operation *> ofTerms = term && count > 0 && !op.getCondition() ? findTerms(term) : SmallVector<Operation *>();
       if (ofTerms.empty()) {
         continue;
       }

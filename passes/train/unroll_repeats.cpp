@@ -165,6 +165,10 @@ Values copyBody(OpBuilder &builder, nn::RepeatOp op, ValueRange arguments, int64
 
 // `names`: of the tensors of the function.
 void unroll(nn::RepeatOp op, llvm::StringSet<> &names) {
+  if (op.getCondition()) {
+    nn::selectResults(op);
+    return;
+  }
   ImplicitLocOpBuilder b(op.getLoc(), op);
   const int64_t count = op.getCount();
   SmallVector<Values> rows = llvm::map_to_vector(op.getSliced(), [&](Value value) { return splitRows(b, value); });

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 31
+#define ASHLAR_RT_ABI_VERSION 32
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -108,7 +108,9 @@ typedef enum {
   ASHLAR_RT_WAIT = 5, // no buffers: until a collective that was started is done
   ASHLAR_RT_CONV = 6,
   ASHLAR_RT_ATTENTION = 7,
-  ASHLAR_RT_REPEAT = 8, // no buffers: the instructions behind it run several times
+  // The instructions behind it run several times. No buffers; or one of a byte, its condition: where it is 0, they do not run. Programs of
+  // the cuda target have no conditions.
+  ASHLAR_RT_REPEAT = 8,
   ASHLAR_RT_INSERT = 9
 } ashlar_rt_instr_kind;
 

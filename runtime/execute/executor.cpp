@@ -88,6 +88,9 @@ Status Executor::checkInstr(const ashlar_rt_instr &instr, const std::vector<uint
                       space);
     }
   }
+  if (instr.kind == ASHLAR_RT_REPEAT && instr.num_buffers != 0 && (instr.num_buffers != 1 || instr.buffers[0].bytes != 1)) {
+    return internal("{}: a repeat has one condition of a byte, or none", instr.name);
+  }
   if (instr.kind == ASHLAR_RT_COPY && (instr.num_buffers != 2 || instr.buffers[0].bytes != instr.buffers[1].bytes)) {
     return internal("{}: a copy needs two buffers of one size", instr.name);
   }

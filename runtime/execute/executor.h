@@ -43,7 +43,7 @@ struct Waited {
 class Program {
 public:
   explicit Program(const ashlar_rt_program &program)
-      : source(program), seconds(program.num_instrs, 0.0), besideSeconds(program.num_instrs, 0.0) {}
+      : source(program), seconds(program.num_instrs, 0.0), skips(program.num_instrs, 0), besideSeconds(program.num_instrs, 0.0) {}
   virtual ~Program() = default;
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
@@ -57,6 +57,7 @@ public:
 
   const ashlar_rt_program &source;
   std::vector<double> seconds; // by instruction; only when profiling
+  std::vector<uint64_t> skips; // by instruction: how often the condition of a repeat did not hold
   // By instruction, only when profiling: of an asynchronous collective the time from its start to its end.
   std::vector<double> besideSeconds;
   // Its waits before it ran: for messages of other stages, and for their reads of its own. Only when profiling.

@@ -190,6 +190,24 @@ struct Beside {
   }
 };
 
+// Returns how often each instruction ran in all runs of the program.
+std::vector<uint64_t> callsOf(const Program &program) {
+  const std::vector<uint64_t> times = timesOf(program.source);
+  std::vector<uint64_t> calls;
+  for (uint64_t each : times) {
+    calls.push_back(program.runs * each);
+  }
+  for (uint32_t i = 0; i < program.source.num_instrs; ++i) {
+    if (const uint64_t skips = program.skips[i]; skips != 0) {
+      const auto &desc = *static_cast<const ashlar_rt_repeat_desc *>(program.source.instrs[i].desc);
+      for (uint32_t inside = i + 1; inside <= i + desc.num_instrs; ++inside) {
+        calls[inside] -= skips * (times[inside] / times[i]);
+      }
+    }
+  }
+  return calls;
+}
+
 // Returns what ran beside other instructions of a program, by label, and the sum.
 std::map<std::string, Beside> besideOthers(const Program &program, Beside &sum) {
   std::map<uint32_t, double> waited; // by token
@@ -237,10 +255,10 @@ std::string profileText(const Program &program, int devices, bool all) {
     whole.add(one);
     model.add(path.empty() ? "(no module)" : path, one);
   };
-  const std::vector<uint64_t> timesOfInstr = timesOf(program.source);
+  const std::vector<uint64_t> callsOfInstr = callsOf(program);
   for (uint32_t i = 0; i < program.source.num_instrs && runs != 0; ++i) {
     const ashlar_rt_instr &instr = program.source.instrs[i];
-    const uint64_t calls = runs * timesOfInstr[i];
+    const uint64_t calls = callsOfInstr[i];
     const double times = static_cast<double>(calls) * (instr.owner == 0 ? devices : 1), operations = times * operationsOf(instr);
     const bool ordersNothing = instr.kind == ASHLAR_RT_REPEAT && program.seconds[i] == 0;
     if (calls != 0 && !ordersNothing) {

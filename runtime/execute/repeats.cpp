@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace ashlar::rt {
 
@@ -16,7 +17,7 @@ bool InstrCursor::next() {
     to = at + 1;
     if (last.kind == ASHLAR_RT_REPEAT) {
       const auto &desc = *static_cast<const ashlar_rt_repeat_desc *>(last.desc);
-      if (desc.count == 0 || desc.num_instrs == 0) {
+      if (desc.count == 0 || desc.num_instrs == 0 || std::exchange(skips, false)) {
         to += desc.num_instrs;
       } else {
         around.push_back({to, to + desc.num_instrs, desc.count, 0});

@@ -23,6 +23,9 @@ public:
   // Goes to the next instruction. Returns false at the end.
   bool next();
 
+  // At a repeat: its condition does not hold, so the next instruction is the one behind its end.
+  void skip() { skips = true; }
+
   // The number of the instruction.
   uint32_t instr() const { return at; }
 
@@ -37,7 +40,7 @@ private:
 
   const ashlar_rt_program &program;
   uint32_t at = 0;
-  bool hasBegun = false;
+  bool hasBegun = false, skips = false;
   std::vector<Repeat> around; // outermost first
 };
 

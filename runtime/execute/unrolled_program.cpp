@@ -12,7 +12,10 @@ namespace ashlar::rt {
 
 Status UnrolledProgram::unroll(const ashlar_rt_program &program, size_t most) {
   for (InstrCursor cursor(program); cursor.next();) {
-    if (program.instrs[cursor.instr()].kind == ASHLAR_RT_REPEAT) {
+    if (const ashlar_rt_instr &instr = program.instrs[cursor.instr()]; instr.kind == ASHLAR_RT_REPEAT) {
+      if (instr.num_buffers != 0) {
+        return internal("{}: has a condition, which this target does not take", instr.name);
+      }
       continue;
     }
     if (instrs.size() == most) {

@@ -92,9 +92,11 @@ private:
   struct Body { // of a repeat that is being made
     std::unique_ptr<mlir::Block> block;
     int64_t count;
+    bool hasCondition; // then it has no rows
     llvm::SmallVector<mlir::Value> sliced;
   };
   int64_t drawCount();
+  mlir::Value drawCondition();
   mlir::Value stackedParameter();
   void addSliced(llvm::ArrayRef<mlir::Value> outside);
   void addLookup();

@@ -37,8 +37,41 @@ int64_t ModelGenerator::drawCount() {
   return rows.empty() || repeatDice.oneIn(2) ? count : rows[repeatDice.roll(static_cast<int64_t>(rows.size()))];
 }
 
+// Draws the condition of a repeat, which rounding does not change: whether a number of iterations is small, or parameters are.
+Value ModelGenerator::drawCondition() {
+  SmallVector<Value> counters;
+  for (Body &body : bodies) {
+    llvm::copy_if(body.block->getArguments(), std::back_inserter(counters), [&](Value value) { return value.getType() == i64({}); });
+  }
+  if (!counters.empty() && !repeatDice.oneIn(4)) {
+    Value counter = counters[repeatDice.roll(static_cast<int64_t>(counters.size()))];
+    Value bound = splat(i64({}), static_cast<double>(repeatDice.roll(4)));
+    return nn::CompareOp::create(b, i1({}), nn::Predicate::Lt, counter, bound);
+  }
+  SmallVector<Value> parameters;
+  for (auto read : function.front().getOps<nn::ReadOp>()) {
+    if (isa<FloatType>(typeOf(read).getElementType()) && typeOf(read).getNumElements() > 0) {
+      parameters.push_back(read);
+    }
+  }
+  if (parameters.empty()) {
+    return {};
+  }
+  constexpr double kLarge = 1e4; // no parameter is as large
+  Value parameter = parameters[repeatDice.roll(static_cast<int64_t>(parameters.size()))];
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(0, typeOf(parameter).getRank()));
+  Value most = dims.empty() ? parameter : nn::ReduceOp::create(b, Reduction::Max, parameter, dims).getResult();
+  Value bound = splat(typeOf(most), repeatDice.oneIn(2) ? kLarge : -kLarge);
+  return nn::CompareOp::create(b, i1({}), nn::Predicate::Lt, most, bound);
+}
+
+// The numbers of iterations around, where values have rows.
 SmallVector<int64_t> ModelGenerator::countsAround() {
-  return llvm::map_to_vector(bodies, [](const Body &body) { return body.count; });
+  SmallVector<int64_t> counts;
+  for (const Body &body : bodies) {
+    counts.append(body.hasCondition ? 0 : 1, body.count);
+  }
+  return counts;
 }
 
 Value ModelGenerator::rowOf(Value stack, Body &body) {
@@ -48,7 +81,7 @@ Value ModelGenerator::rowOf(Value stack, Body &body) {
 
 Value ModelGenerator::perIteration(Value stack) {
   for (Body &body : bodies) {
-    stack = rowOf(stack, body);
+    stack = body.hasCondition ? stack : rowOf(stack, body);
   }
   return stack;
 }
@@ -181,7 +214,7 @@ SmallVector<Value> ModelGenerator::makeBody(ArrayRef<Value> outside) {
       add(argument, kMaxBound);
     }
   }
-  for (int64_t i = repeatDice.roll(3); i > 0; --i) {
+  for (int64_t i = repeatDice.roll(3); i > 0 && !bodies.back().hasCondition; --i) {
     addSliced(outside);
   }
   if (repeatDice.oneIn(4)) {
@@ -199,14 +232,17 @@ SmallVector<Value> ModelGenerator::makeBody(ArrayRef<Value> outside) {
     yielded.push_back(isCounter(argument) ? nn::AddOp::create(b, argument, splat(typeOf(argument), 1 + repeatDice.roll(3))).getResult()
                                           : nextOf(argument));
   }
-  llvm::append_range(yielded, drawRows());
+  if (!bodies.back().hasCondition) {
+    llvm::append_range(yielded, drawRows());
+  }
   return yielded;
 }
 
 void ModelGenerator::repeat() {
   SmallVector<Value> carried, outside = pool;
-  const int64_t count = drawCount();
-  for (int64_t i = repeatDice.roll(4); i > 0; --i) {
+  const Value condition = repeatDice.oneIn(4) ? drawCondition() : Value();
+  const int64_t count = condition ? 1 : drawCount();
+  for (int64_t i = condition ? 1 + repeatDice.roll(3) : repeatDice.roll(4); i > 0; --i) {
     Value first = pick();
     carried.push_back(first);
     if (repeatDice.oneIn(3)) { // of its type, so that the two may change places
@@ -221,7 +257,7 @@ void ModelGenerator::repeat() {
   SmallVector<double> bound;
   {
     OpBuilder::InsertionGuard guard(b);
-    bodies.push_back({std::make_unique<Block>(), count, {}});
+    bodies.push_back({std::make_unique<Block>(), count, static_cast<bool>(condition), {}});
     for (Value value : carried) {
       bodies.back().block->addArgument(value.getType(), b.getLoc());
     }
@@ -232,7 +268,7 @@ void ModelGenerator::repeat() {
   Body body = std::move(bodies[depth]);
   bodies.pop_back();
   pool = std::move(outside);
-  auto op = nn::createRepeat(b, b.getLoc(), count, repeatDice.oneIn(2), carried, body.sliced, std::move(body.block), yielded);
+  auto op = nn::createRepeat(b, b.getLoc(), count, repeatDice.oneIn(2), carried, body.sliced, std::move(body.block), yielded, condition);
   for (Value result : op.getCarriedResults()) {
     isCounter(result) ? add(nn::CastOp::create(b, floats(shapeOf(result)), result), 16) : add(result, kMaxBound);
   }

@@ -171,6 +171,9 @@ void simplifyRepeats(ModuleOp module, Chances &chances) {
         chances.push_back([=]() mutable { put(op.getCarriedArguments()[i]); });
       }
     }
+    if (op.getCondition()) {
+      chances.push_back([=]() mutable { op.getConditionMutable().clear(); });
+    }
     if (op.getReversed()) {
       chances.push_back([=]() mutable { op.setReversed(false); });
     }
@@ -212,7 +215,7 @@ void resizeAll(ModuleOp module, int64_t from, int64_t to) {
     slice.setLimits(limits);
   });
   module.walk([&](nn::RepeatOp repeat) {
-    if (static_cast<int64_t>(repeat.getCount()) == from) {
+    if (static_cast<int64_t>(repeat.getCount()) == from && !repeat.getCondition()) {
       repeat.setCount(to);
     }
   });

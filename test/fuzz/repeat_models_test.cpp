@@ -43,7 +43,9 @@ void addCarriedKinds(nn::RepeatOp op, unsigned number, Kinds &kinds) {
 Kinds kindsOf(nn::RepeatOp op) {
   Kinds kinds = {op.getReversed() ? "reversed" : "forward", "count " + std::to_string(op.getCount())};
   if (op->getParentOfType<nn::RepeatOp>()) {
-    kinds.insert("nested");
+    kinds.insert(op.getCondition() ? "nested, with a condition" : "nested");
+  } else if (op.getCondition()) {
+    kinds.insert("has a condition");
   }
   for (unsigned i = 0; i < op.getCarried().size(); ++i) {
     addCarriedKinds(op, i, kinds);
@@ -93,6 +95,8 @@ TEST_CASE("fuzz: random models have repeats of all kinds", "[fuzz]") {
   for (const char *kind : {"trains",
                            "runs forward",
                            "nested",
+                           "nested, with a condition",
+                           "has a condition",
                            "reversed",
                            "forward",
                            "small rows",

@@ -91,7 +91,7 @@ def branches(condition_type=INT64, dims=()):
 
 @case("inputs.name", "inputs.value")
 def known_inputs(bench):
-    # An If on an input computes both branches; with a value in the job it is one of them, and the program no longer has the input.
+    # An If on an input runs one of its branches; with a value in the job it is one of them, and the program no longer has the input.
     bench.model(*branches())
     bench.ok([*compiler(bench), "-o", "program"])
     bench.npy("x", [2, -1])

@@ -50,7 +50,7 @@ ARROWS = {
     "passes/layout/rules": ["passes/layout/inference", "passes/analysis", "dialects"],
     "passes/lower": ["dialects"],
     "passes/lower/calls": ["dialects", "runtime/abi"],
-    "passes/lower/fusion": ["passes/lower/calls", "passes/lower/kernels", "dialects"],
+    "passes/lower/fusion": ["passes/lower/calls", "passes/lower/kernels", "passes/analysis", "dialects"],
     "passes/lower/kernels": ["dialects"],
     "passes/lower/memory": ["passes/lower/calls", "passes/lower/kernels", "dialects", "runtime/abi"],
     "passes/lower/overlap": ["passes/analysis", "passes/lower/memory", "dialects"],

@@ -15,6 +15,8 @@
 #include "compiler/frontend/weights/initializers.h"
 #include "compiler/frontend/weights/merged_initializers.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat/flat_repeats.h"
+#include "dialects/nn/repeat/repeats.h"
 
 #include "mlir/IR/Verifier.h"
 #include "llvm/ADT/StringExtras.h"
@@ -94,6 +96,7 @@ Importer::Importer(StringRef path, const ImportOptions &options, MLIRContext *co
                            budget,
                            draws,
                            counted,
+                           loops,
                            storedInitializers(graph),
                            isByTorch(*proto),
                            [this](std::vector<onnx::NodeProto> nodes) { importBody(std::move(nodes)); }} {}
@@ -173,6 +176,17 @@ void Importer::untie() {
   }
 }
 
+// Puts the ops of the branches of each If into its repeats.
+void Importer::nestBranches() {
+  if (loops > 0) {
+    nn::visitBlocks(forward.front(), [](Block &block) {
+      if (nn::hasFlatRepeats(block) && failed(nn::nestRepeats(block))) {
+        llvm_unreachable("only results of an If read values of its branches");
+      }
+    });
+  }
+}
+
 void Importer::freeNames() {
   nn::setProgram(forward, nn::ProgramRole::Run);
   if (dist::MeshOp mesh = dist::findMesh(*module)) {
@@ -212,6 +226,7 @@ OwningOpRef<ModuleOp> Importer::run() {
   freezeParameters();
   applyAnnotations();
   freeNames();
+  nestBranches();
   verifyModule();
   edits.attachTo(*module);
   return std::move(module);

@@ -67,6 +67,8 @@ private:
   void freeNames();
   void verifyModule();
   void applyAnnotations();
+  void nestBranches();
+
   // Takes parameters apart that the exporter merged, and reports them.
   void untie();
 
@@ -79,6 +81,7 @@ private:
   ImportBudget budget;
   llvm::StringMap<int64_t> draws;
   CountedDims counted;
+  int64_t loops = 0;
   ParameterRules rules; // of the options
   ModelInfo info;
   mlir::OwningOpRef<mlir::ModuleOp> module;

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// If and Loop whose conditions are known: the body that is run stands in their place. Where only a run finds the condition of an If, both
-// branches stand there, and their results are selected.
+// If and Loop whose conditions are known: the body that is run stands in their place. Where only a run finds the condition of an If, each
+// branch is a repeat that runs once, or not.
 
 #include "compiler/frontend/body.h"
 #include "compiler/frontend/emit.h"
 #include "compiler/frontend/ops/recurrent/loop_steps.h"
 #include "compiler/frontend/ops/recurrent/repeat.h"
 #include "compiler/frontend/registry.h"
+#include "dialects/nn/repeat.h"
+
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+
+#include <map>
 
 using namespace mlir;
 
@@ -15,8 +20,8 @@ namespace ashlar::frontend {
 
 namespace {
 
-// What a Loop node says to the Loop node that is the rest of it, and an If to the one that selects, in attributes of our own.
-constexpr llvm::StringLiteral kIteration = "ashlar.iteration", kScans = "ashlar.scans", kSelects = "ashlar.selects";
+// What a Loop node says to the Loop node that is the rest of it, and an If to the one that chooses, in attributes of our own.
+constexpr llvm::StringLiteral kIteration = "ashlar.iteration", kScans = "ashlar.scans", kChooses = "ashlar.chooses";
 
 bool knownCondition(const Node &node, size_t index) {
   DenseElementsAttr condition = node.constantInput(index);
@@ -33,21 +38,23 @@ void checkBranch(const Node &node, const onnx::GraphProto *branch) {
   }
 }
 
-// Both branches, and an If that selects between their results: their types are known when it is imported.
-std::vector<onnx::NodeProto> computeBoth(Node &node, const onnx::GraphProto *onTrue, const onnx::GraphProto *onFalse) {
+// Both branches, and an If that chooses between their results: their types are known when it is imported. The opposite of the condition
+// stands in front of them. The loops of the If get their numbers before those in its branches.
+std::vector<onnx::NodeProto> openBranches(Node &node, const onnx::GraphProto *onTrue, const onnx::GraphProto *onFalse) {
   RankedTensorType condition = node.inputType(0);
   if (!condition.getElementType().isInteger(1) || condition.getNumElements() != 1) {
     node.fail("its condition is " + describeTensor(condition) + ", not one bool");
   }
-  std::vector<onnx::NodeProto> nodes;
-  std::vector<std::string> inputs = {node.inputName(0).str()}, results;
+  const std::string opposite = (node.uniqueName() + "/opposite").str();
+  std::vector<std::string> inputs = {node.inputName(0).str(), opposite}, results;
+  std::vector<onnx::NodeProto> nodes = {makeNode("Not", {inputs[0]}, {opposite}, node.getPath())};
   for (auto [branch, name] : {std::pair(onTrue, "then"), std::pair(onFalse, "else")}) {
     checkBranch(node, branch);
     Names names;
     std::vector<onnx::NodeProto> opened = openGraph(*branch, (node.uniqueName() + "/" + name).str(), node.getPath(), names);
     if (node.getInfo().options.training && llvm::any_of(opened, learnsStatistics)) {
-      node.fail("its condition is only known at run time, so that both branches are computed, but a BatchNormalization of its " +
-                Twine(name) + "_branch would learn its running statistics in either case; move it out");
+      node.fail("its condition is only known at run time, but a BatchNormalization of its " + Twine(name) +
+                "_branch would learn its running statistics only where that runs; move it out");
     }
     std::move(opened.begin(), opened.end(), std::back_inserter(nodes));
     for (const onnx::ValueInfoProto &output : branch->output()) {
@@ -58,42 +65,104 @@ std::vector<onnx::NodeProto> computeBoth(Node &node, const onnx::GraphProto *onT
     results.push_back(node.hasResult(i) ? node.resultName(i).str() : "");
   }
   node.spend(static_cast<int64_t>(nodes.size()));
-  setInt(nodes.emplace_back(makeNode("If", inputs, results, node.getPath())), kSelects, 1);
+  setInt(nodes.emplace_back(makeNode("If", inputs, results, node.getPath())), kChooses, node.getInfo().loops);
+  node.getInfo().loops += 2;
   return nodes;
 }
 
-// Inputs are the condition, the results of one branch, and those of the other one.
-std::vector<onnx::NodeProto> selectResults(Node &node) {
-  node.getInt(kSelects, 1);
-  for (size_t i = 0; i < node.numResults(); ++i) {
-    const size_t other = i + 1 + node.numResults();
-    node.hasInput(i + 1); // one that nobody may read, too
-    if (!node.hasInput(other) || !node.hasResult(i)) {
-      continue;
+// Imports an If whose branches stand in front of it: each as a loop that runs once, or not. What a branch computes for its results alone is
+// in its loop when the import ends; a result that it has from outside is none of it.
+class Chooser {
+public:
+  explicit Chooser(Node &node)
+      : node(node), condition(scalarInput(0)), opposite(scalarInput(1)), begin(node.input(1).getDefiningOp()),
+        loop(node.getInt(kChooses, 0)) {}
+
+  void run() {
+    for (size_t i = 0; i < node.numResults(); ++i) {
+      const size_t onTrue = i + 2, onFalse = onTrue + node.numResults();
+      node.hasInput(onTrue); // one that nobody may read, too
+      if (node.hasInput(onFalse) && node.hasResult(i)) {
+        checkTypes(i, onTrue, onFalse);
+        add(i, node.input(onTrue), node.input(onFalse));
+      }
     }
-    const std::string what = "result " + std::to_string(i) + " of an If whose condition is only known at run time";
-    if (node.isSequence(node.inputName(i + 1)) || node.isSequence(node.inputName(other))) {
+    runWhen(condition, loop, whenTrue);
+    runWhen(opposite, loop + 1, whenFalse);
+    for (auto [result, value] : values) {
+      node.setResult(result, value);
+    }
+    node.followCounts();
+  }
+
+private:
+  // Results by number, and what a branch gives them.
+  using Results = SmallVector<std::pair<size_t, Value>>;
+
+  Value scalarInput(size_t index) { return reshape(node, node.input(index), {}); }
+
+  void checkTypes(size_t result, size_t onTrue, size_t onFalse) {
+    const std::string what = "result " + std::to_string(result) + " of an If whose condition is only known at run time";
+    if (node.isSequence(node.inputName(onTrue)) || node.isSequence(node.inputName(onFalse))) {
       node.fail(what + " is a sequence, which is not supported; return its tensors");
     }
-    RankedTensorType onTrue = node.inputType(i + 1), onFalse = node.inputType(other);
-    if (onTrue != onFalse) {
-      node.fail(what + " is " + describeTensor(onTrue) + " in then_branch but " + describeTensor(onFalse) +
+    if (node.inputType(onTrue) != node.inputType(onFalse)) {
+      node.fail(what + " is " + describeTensor(node.inputType(onTrue)) + " in then_branch but " + describeTensor(node.inputType(onFalse)) +
                 " in else_branch; give both the same type and shape, or the condition in the job: inputs { name: \"x\" value: 1 }");
     }
-    Value condition = broadcastTo(node, reshape(node, node.input(0), {}), onTrue.getShape());
-    node.setResult(i, select(node, condition, node.input(i + 1), node.input(other)));
   }
-  node.followCounts();
-  return {};
-}
+
+  // Whether a value was computed by a branch.
+  bool isOfBranch(Value value) const {
+    Operation *maker = value.getDefiningOp();
+    const bool isThere = !maker || isa<nn::ConstantOp, nn::ReadOp>(maker);
+    return !isThere && maker->getBlock() == begin->getBlock() && begin->isBeforeInBlock(maker);
+  }
+
+  void add(size_t result, Value onTrue, Value onFalse) {
+    const bool computesTrue = isOfBranch(onTrue), computesFalse = isOfBranch(onFalse);
+    if (!computesTrue && !computesFalse) {
+      values[result] = select(node, broadcastTo(node, condition, shapeOf(onTrue)), onTrue, onFalse);
+      return;
+    }
+    values[result] = !computesTrue ? onTrue : !computesFalse ? onFalse : splatConstant(node, typeOf(onTrue), 0);
+    if (computesTrue) {
+      whenTrue.push_back({result, onTrue});
+    }
+    if (computesFalse) {
+      whenFalse.push_back({result, onFalse});
+    }
+  }
+
+  // Runs a loop if the condition holds: the results in `next` get these values, or stay.
+  void runWhen(Value holds, int64_t number, const Results &next) {
+    ImplicitLocOpBuilder b(node.location(), node.builder());
+    SmallVector<Value> carried;
+    for (auto [result, value] : next) {
+      carried.push_back(nn::RepeatCarryOp::create(b, value.getType(), values[result], holds, number, carried.size(), /*count=*/1,
+                                                  /*reversed=*/false));
+    }
+    for (auto [each, old] : llvm::zip_equal(next, carried)) {
+      values[each.first] = nn::RepeatNextOp::create(b, each.second, old);
+    }
+  }
+
+  Node &node;
+  const Value condition, opposite;
+  Operation *const begin; // what comes behind it is of the branches
+  const int64_t loop;
+  std::map<size_t, Value> values; // of results
+  Results whenTrue, whenFalse;
+};
 
 std::vector<onnx::NodeProto> expandIf(Node &node) {
-  if (node.hasAttribute(kSelects)) {
-    return selectResults(node);
+  if (node.hasAttribute(kChooses)) {
+    Chooser(node).run();
+    return {};
   }
   onnx::GraphProto *onTrue = node.getGraph("then_branch"), *onFalse = node.getGraph("else_branch");
   if (!node.constantInput(0)) {
-    return computeBoth(node, onTrue, onFalse);
+    return openBranches(node, onTrue, onFalse);
   }
   onnx::GraphProto *branch = knownCondition(node, 0) ? onTrue : onFalse;
   checkBranch(node, branch);

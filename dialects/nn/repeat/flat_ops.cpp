@@ -41,9 +41,38 @@ ShardingRule makeRule(RankedTensorType stack, TensorFactors &stackDims, TensorFa
   return rule;
 }
 
+// Returns the order of a stack whose rows stand in `row`: the dim of the rows comes first.
+DimOrder stackOrder(ArrayRef<int64_t> row) {
+  DimOrder order = {0};
+  llvm::append_range(order, llvm::map_range(row, [](int64_t dim) { return dim + 1; }));
+  return order;
+}
+
 } // namespace
 
+// A stack whose rows do not come first is put in such an order.
+bool RepeatRowOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  DimOrder row;
+  for (int64_t dim : operands.front()) {
+    row.append(dim == 0 ? 0 : 1, dim - 1);
+  }
+  results.front() = operands.front().empty() ? identityOrder(typeOf(getResult()).getRank()) : row;
+  operands.front() = stackOrder(results.front());
+  return true;
+}
+
+bool RepeatStackOp::reorderDims(MutableArrayRef<DimOrder> operands, MutableArrayRef<DimOrder> results) {
+  if (operands.front().empty()) {
+    operands.front() = identityOrder(typeOf(getRow()).getRank());
+  }
+  results.front() = stackOrder(operands.front());
+  return true;
+}
+
 LogicalResult RepeatCarryOp::verify() {
+  if (getCondition() && typeOf(getCondition()).getRank() != 0) { // C2
+    return emitOpError("has a condition of type ") << getCondition().getType() << ", not one bool";
+  }
   return verifyCount(*this, getCount());
 }
 
@@ -63,7 +92,9 @@ LogicalResult RepeatNextOp::verify() {
 }
 
 ShardingRule RepeatCarryOp::getShardingRule() {
-  return ShardingRule::elementwise(typeOf(getResult()).getShape(), /*numOperands=*/1);
+  ShardingRule rule = ShardingRule::elementwise(typeOf(getResult()).getShape(), /*numOperands=*/1);
+  rule.operands.resize(getNumOperands()); // a condition has no dims
+  return rule;
 }
 
 ShardingRule RepeatNextOp::getShardingRule() {

@@ -27,6 +27,7 @@ namespace {
 struct LoopOfOp {
   int64_t number, count;
   bool reversed;
+  Value condition; // of a carried value of it
 };
 
 // Returns the loop that a flat op begins or ends; nothing for other ops.
@@ -36,7 +37,9 @@ std::optional<LoopOfOp> findLoop(Operation *op) {
   }
   return llvm::TypeSwitch<Operation *, std::optional<LoopOfOp>>(op)
       .Case<RepeatCarryOp, RepeatRowOp, RepeatStackOp>([](auto flat) {
-        return LoopOfOp{static_cast<int64_t>(flat.getLoop()), static_cast<int64_t>(flat.getCount()), flat.getReversed()};
+        auto carry = dyn_cast<RepeatCarryOp>(*flat);
+        return LoopOfOp{static_cast<int64_t>(flat.getLoop()), static_cast<int64_t>(flat.getCount()), flat.getReversed(),
+                        carry ? carry.getCondition() : Value()};
       })
       .Default([](Operation *) { return std::nullopt; });
 }
@@ -60,7 +63,7 @@ void flatten(RepeatOp op, int64_t loop) {
   const bool reversed = op.getReversed();
   SmallVector<Value> carried;
   for (auto [number, first, argument] : llvm::enumerate(op.getCarried(), op.getCarriedArguments())) {
-    carried.push_back(RepeatCarryOp::create(b, first.getType(), first, loop, number, count, reversed));
+    carried.push_back(RepeatCarryOp::create(b, first.getType(), first, op.getCondition(), loop, number, count, reversed));
     argument.replaceAllUsesWith(carried.back());
   }
   for (auto [stack, argument] : llvm::zip_equal(op.getSliced(), op.getSlicedArguments())) {
@@ -108,17 +111,23 @@ std::map<int64_t, FlatLoop> findLoops(Block &block) {
   return loops;
 }
 
+// The loops without a condition that the ops of a block are in, repeats of the block included.
+using LoopsOfOps = DenseMap<Operation *, Loops>;
+
 // Makes the nn.repeat of one loop. State: `body`, the ops of an iteration in the order of the block; `behind`, the ops that stand before
 // the last op of the loop and read its results.
 class Nesting {
 public:
-  Nesting(Block &block, int64_t number, FlatLoop &loop) : block(block), number(number), loop(loop) {}
+  // `around`: the loops around the loop that have no condition.
+  Nesting(Block &block, int64_t number, FlatLoop &loop, const Loops &around, LoopsOfOps &loopsOfOps)
+      : block(block), number(number), loop(loop), around(around), loopsOfOps(loopsOfOps) {}
 
   LogicalResult run() {
     if (failed(findBody())) {
       return failure();
     }
     RepeatOp made = makeRepeat();
+    loopsOfOps[made] = around;
     Operation *last = made;
     for (Operation *op : behind) {
       op->moveAfter(last);
@@ -133,7 +142,7 @@ private:
 
   // Finds all that depends on what the iterations read, up to the exits of the loop.
   LogicalResult findBody() {
-    DenseSet<Operation *> inside, after;
+    DenseSet<Operation *> inside = findNeededAlone(), after;
     for (Operation &op : block) {
       const bool isOfLoop = loopOf(&op) == number;
       auto anyOperand = [&](auto holds) {
@@ -148,7 +157,7 @@ private:
       if (anyOperand([&](Operation *maker) { return isExit(maker) || after.contains(maker); })) {
         after.insert(&op);
         behind.push_back(&op);
-      } else if (readsBody) {
+      } else if (readsBody || inside.contains(&op)) {
         inside.insert(&op);
         body.push_back(&op);
         last = &op;
@@ -159,6 +168,27 @@ private:
     }
     llvm::erase_if(behind, [&](Operation *op) { return last->isBeforeInBlock(op); });
     return success();
+  }
+
+  // Returns the ops that only the next values of a loop with a condition need, which run where it holds; but for ones that are the same in
+  // all iterations of a loop around it, and are computed once in front of that.
+  DenseSet<Operation *> findNeededAlone() {
+    DenseSet<Operation *> needed;
+    if (loop.carries.empty() || !loop.carries.front().getCondition()) {
+      return needed;
+    }
+    for (Operation &op : llvm::reverse(block)) {
+      auto isOfBody = [&](OpOperand &use) {
+        auto next = dyn_cast<RepeatNextOp>(use.getOwner());
+        const bool isNext = next && loopOf(next) == number && use.getOperandNumber() == 0;
+        return isNext || needed.contains(use.getOwner());
+      };
+      const bool varies = loopsOfOps.lookup(&op) == around || op.hasTrait<OpTrait::ConstantLike>();
+      if (varies && !op.use_empty() && !loopOf(&op) && isMemoryEffectFree(&op) && llvm::all_of(op.getUses(), isOfBody)) {
+        needed.insert(&op);
+      }
+    }
+    return needed;
   }
 
   // Copies broadcasts into the block of the body where it reads them: they are read there from the smaller tensor.
@@ -217,7 +247,7 @@ private:
     builder.setInsertionPointAfter(last);
     Operation *first = !loop.carries.empty() ? loop.carries.front() : !loop.rows.empty() ? loop.rows.front() : loop.stacks.front();
     const LoopOfOp form = *findLoop(first);
-    return createRepeat(builder, first->getLoc(), form.count, form.reversed, carried, sliced, std::move(made), yielded);
+    return createRepeat(builder, first->getLoc(), form.count, form.reversed, carried, sliced, std::move(made), yielded, form.condition);
   }
 
   void replaceEnds(RepeatOp made) {
@@ -235,6 +265,8 @@ private:
   Block &block;
   int64_t number;
   FlatLoop &loop;
+  const Loops around;
+  LoopsOfOps &loopsOfOps;
   SmallVector<Operation *> body, behind;
   Operation *last = nullptr; // of the loop
 };
@@ -273,8 +305,13 @@ bool hasFlatRepeats(Block &block) {
 
 LogicalResult nestRepeats(Block &block) {
   std::map<int64_t, FlatLoop> loops = findLoops(block);
+  const LoopNest nest(block);
+  LoopsOfOps loopsOfOps;
+  for (Operation &op : block) {
+    loopsOfOps[&op] = nest.withoutConditions(nest.of(&op));
+  }
   for (auto &[number, loop] : llvm::reverse(loops)) { // inner ones first
-    if (failed(Nesting(block, number, loop).run())) {
+    if (failed(Nesting(block, number, loop, nest.withoutConditions(nest.aroundLoop(number)), loopsOfOps).run())) {
       return failure();
     }
   }
@@ -309,7 +346,11 @@ LoopNest::LoopNest(Block &block) {
       Loops own = gather(&op);
       const std::optional<int64_t> loop = loopOf(&op);
       if (loop && isEntry(&op)) {
-        counts[*loop] = findLoop(&op)->count;
+        const LoopOfOp entered = *findLoop(&op);
+        counts[*loop] = entered.count;
+        if (entered.condition) {
+          conditional.insert(*loop);
+        }
         merge(own, {*loop});
       } else if (loop) {
         llvm::erase(own, *loop);
@@ -339,6 +380,11 @@ Loops LoopNest::gather(Operation *op) const {
     merge(own, around.lookup(*loop));
   }
   return own;
+}
+
+Loops LoopNest::withoutConditions(Loops of) const {
+  llvm::erase_if(of, [&](int64_t loop) { return conditional.contains(loop); });
+  return of;
 }
 
 Loops LoopNest::of(Operation *op) const {

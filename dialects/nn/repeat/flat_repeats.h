@@ -9,6 +9,7 @@
 #include "dialects/nn/repeat.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/SmallVector.h"
 
 namespace ashlar::nn {
@@ -45,6 +46,12 @@ public:
   // Returns the loops in which an op runs. The ops at the ends of a loop count as outside of it: they stand for the whole of a tensor.
   Loops of(mlir::Operation *op) const;
 
+  // Returns the loops around a loop.
+  Loops aroundLoop(int64_t loop) const { return around.lookup(loop); }
+
+  // Returns the loops among these that run more than once, or not at all: the ones without a condition.
+  Loops withoutConditions(Loops of) const;
+
   // Returns how often what is in these loops runs: the product of their counts, at least 1 and at most 2^40.
   int64_t countRuns(const Loops &of) const;
 
@@ -54,6 +61,7 @@ private:
   llvm::DenseMap<mlir::Value, Loops> loops;
   llvm::DenseMap<int64_t, Loops> around;
   llvm::DenseMap<int64_t, int64_t> counts;
+  llvm::DenseSet<int64_t> conditional;
 };
 
 } // namespace ashlar::nn

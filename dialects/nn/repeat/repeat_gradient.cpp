@@ -3,7 +3,8 @@
 // The gradient of nn.repeat. A second repeat takes the place of the first, which nothing reads any more: it stacks the values of the body
 // that the gradient needs, too. Of a repeat that is to be computed again it stands beside the gradient, and the first one stays. The
 // reversed repeat behind it carries the gradients of carried values and the sums of those of captured ones, reads rows of the gradients of
-// stacked results, and stacks the gradients of sliced tensors.
+// stacked results, and stacks the gradients of sliced tensors. With a condition both have it: the values that the gradient needs are
+// results of the first repeat as they are, which the second one captures.
 
 #include "dialects/nn/ops/nn_builder.h"
 #include "dialects/nn/repeat/repeats.h"
@@ -60,6 +61,10 @@ public:
     RepeatOp stacking = rebuildRepeat(forward, llvm::SmallBitVector(op.getCarried().size()), saved);
     for (auto [entry, result] : stacks) {
       sliced.outside[entry] = stacking->getResult(result);
+    }
+    for (auto [argument, result] : kept) {
+      argument.replaceAllUsesWith(stacking->getResult(result));
+      llvm::replace(yielded, Value(argument), Value(stacking->getResult(result)));
     }
     setGradients(close(yielded), out);
   }
@@ -217,14 +222,18 @@ private:
   // Returns a value of the forward body as an entry of the backward one: captured or sliced again, or from a stack.
   Value readSource(Value value) {
     std::optional<RepeatArgument> argument = argumentOfRepeat(value);
-    if (!argument || argument->kind == RepeatArgument::Kind::Carried) {
+    const bool changes = argument && argument->kind == RepeatArgument::Kind::Carried && !op.getCondition();
+    if (!argument || changes) {
       return readStack(value);
     }
-    return argument->kind == RepeatArgument::Kind::Captured ? argument->operand : sliced.add(*backward, argument->operand, value.getType());
+    return argument->kind != RepeatArgument::Kind::Sliced ? argument->operand : sliced.add(*backward, argument->operand, value.getType());
   }
 
   // Returns a row of a stack of the value: of a result, or of one that the forward repeat gets for it.
   Value readStack(Value value) {
+    if (op.getCondition()) {
+      return readKept(value);
+    }
     for (auto [row, result] : llvm::zip_equal(forward.getYieldedStacked(), forward.getStackedResults())) {
       if (row == value) {
         stacks.push_back({sliced.outside.size(), result.getResultNumber()});
@@ -234,6 +243,17 @@ private:
     stacks.push_back({sliced.outside.size(), op.getNumResults() + saved.size()});
     saved.push_back(value);
     return sliced.add(*backward, value, value.getType()); // its stack is there when the forward repeat is made again
+  }
+
+  // Returns the value as a result of the forward repeat, which has it where the backward body runs.
+  Value readKept(Value value) {
+    OperandRange results = forward.getYielded();
+    size_t result = llvm::find(results, value) - results.begin();
+    if (result == results.size()) {
+      result += saved.size();
+      saved.push_back(value);
+    }
+    return kept.emplace_back(backward->addArgument(value.getType(), value.getLoc()), result).first;
   }
 
   void saveValues(SmallVector<Value> &yielded) {
@@ -261,7 +281,8 @@ private:
       }
     }
     block->getOperations().splice(block->end(), backward->getOperations());
-    return createRepeat(builder, op.getLoc(), op.getCount(), !op.getReversed(), carried.outside, sliced.outside, std::move(block), values);
+    return createRepeat(builder, op.getLoc(), op.getCount(), !op.getReversed(), carried.outside, sliced.outside, std::move(block), values,
+                        op.getCondition());
   }
 
   void setGradients(RepeatOp made, Gradients out) {
@@ -294,8 +315,9 @@ private:
   DenseMap<Value, Value> copies; // of values of the forward body in the backward one
   Operation *lastCopy = nullptr;
   SmallVector<Value> saved;
-  SmallVector<std::pair<size_t, size_t>> stacks; // entries of `sliced` that are results of the forward repeat
-  SmallVector<unsigned> operandsWithGradient;    // captured and sliced ones, in the order of the results
+  SmallVector<std::pair<size_t, size_t>> stacks;      // entries of `sliced` that are results of the forward repeat
+  SmallVector<std::pair<BlockArgument, size_t>> kept; // arguments that are results of it as they are, under a condition
+  SmallVector<unsigned> operandsWithGradient;         // captured and sliced ones, in the order of the results
 };
 
 } // namespace

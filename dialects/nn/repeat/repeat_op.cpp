@@ -58,6 +58,10 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
   if (succeeded(parser.parseOptionalKeyword("reversed"))) {
     state.addAttribute(getReversedAttrName(state.name), builder.getUnitAttr());
   }
+  SmallVector<OpAsmParser::UnresolvedOperand, 1> condition;
+  if (succeeded(parser.parseOptionalKeyword("when")) && parser.parseOperand(condition.emplace_back())) {
+    return failure();
+  }
   Group groups[std::size(kGroups)];
   FunctionType type;
   const SMLoc at = parser.getCurrentLocation();
@@ -77,11 +81,12 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
     llvm::append_range(operands, group.operands);
     sizes.push_back(static_cast<int32_t>(group.operands.size()));
   }
+  llvm::append_range(operands, condition);
   if (operands.size() != type.getNumInputs()) {
     return parser.emitError(at) << "has " << operands.size() << " operands but " << type.getNumInputs() << " types";
   }
   const size_t slicedBegin = groups[0].operands.size(), slicedEnd = slicedBegin + groups[1].operands.size();
-  for (auto [i, argument, operandType] : llvm::enumerate(arguments, type.getInputs())) {
+  for (auto [i, argument, operandType] : llvm::enumerate(arguments, type.getInputs().take_front(arguments.size()))) {
     argument.type = operandType;
     if (i >= slicedBegin && i < slicedEnd) {
       auto tensor = dyn_cast<RankedTensorType>(operandType);
@@ -91,7 +96,7 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
       argument.type = rowType(tensor);
     }
   }
-  state.getOrAddProperties<Properties>().operandSegmentSizes = {sizes[0], sizes[1], sizes[2]};
+  state.getOrAddProperties<Properties>().operandSegmentSizes = {sizes[0], sizes[1], sizes[2], static_cast<int32_t>(condition.size())};
   state.addTypes(type.getResults());
   return failure(parser.resolveOperands(operands, type.getInputs(), at, state.operands) ||
                  parser.parseRegion(*state.addRegion(), arguments));
@@ -99,6 +104,10 @@ ParseResult RepeatOp::parse(OpAsmParser &parser, OperationState &state) {
 
 void RepeatOp::print(OpAsmPrinter &printer) {
   printer << " " << static_cast<int64_t>(getCount()) << (getReversed() ? " reversed" : "");
+  if (getCondition()) {
+    printer << " when ";
+    printer.printOperand(getCondition());
+  }
   printGroup(printer, kGroups[0], getCarried(), getCarriedArguments());
   printGroup(printer, kGroups[1], getSliced(), getSlicedArguments());
   printGroup(printer, kGroups[2], getCaptured(), getCapturedArguments());
@@ -116,7 +125,17 @@ LogicalResult RepeatOp::verify() {
   if (count < 0) { // C1
     return emitOpError("runs ") << count << " times";
   }
-  const size_t arguments = getBody().getNumArguments(), operands = getNumOperands();
+  if (Value condition = getCondition()) { // C7
+    if (typeOf(condition).getRank() != 0) {
+      return emitOpError("has a condition of type ") << condition.getType() << ", not one bool";
+    }
+    if (count != 1 || !getSliced().empty() || getNumResults() != getCarried().size()) {
+      return emitOpError("has a condition and ")
+             << count << " iterations, " << getSliced().size() << " sliced operands and " << getNumResults() << " results for "
+             << getCarried().size() << " carried values; with a condition it runs once and carries all results";
+    }
+  }
+  const size_t arguments = getBody().getNumArguments(), operands = getNumOperands() - (getCondition() ? 1 : 0);
   if (arguments != operands) {
     return emitOpError("has ") << operands << " operands but a body of " << arguments << " arguments";
   }

@@ -8,6 +8,7 @@
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallBitVector.h"
 
@@ -28,7 +29,8 @@ void eraseDeadOps(Block &block) {
 // Returns a copy of the op with these operands and result types, which takes over the body. Names of results are not copied.
 RepeatOp remake(RepeatOp op, ValueRange carried, ValueRange sliced, ValueRange captured, TypeRange results) {
   OpBuilder builder(op);
-  auto made = RepeatOp::create(builder, op.getLoc(), results, op.getCountAttr(), op.getReversedAttr(), carried, sliced, captured);
+  auto made = RepeatOp::create(builder, op.getLoc(), results, op.getCountAttr(), op.getReversedAttr(), carried, sliced, captured,
+                               op.getCondition());
   made.getBody().takeBody(op.getBody());
   for (NamedAttribute attribute : op->getDiscardableAttrs()) {
     if (attribute.getName() != kOutputsAttr && attribute.getName() != kAliasesAttr) {
@@ -200,7 +202,7 @@ std::optional<RepeatArgument> argumentOfRepeat(Value value) {
 }
 
 RepeatOp createRepeat(OpBuilder &builder, Location loc, int64_t count, bool reversed, ValueRange carried, ValueRange sliced,
-                      std::unique_ptr<Block> block, ValueRange yielded) {
+                      std::unique_ptr<Block> block, ValueRange yielded, Value condition) {
   OpBuilder inside(builder.getContext());
   inside.setInsertionPointToEnd(block.get());
   auto yield = YieldOp::create(inside, loc, yielded);
@@ -235,7 +237,7 @@ RepeatOp createRepeat(OpBuilder &builder, Location loc, int64_t count, bool reve
     results.push_back(stackType(typeOf(row), count));
   }
   auto made = RepeatOp::create(builder, loc, results, builder.getI64IntegerAttr(count), reversed ? builder.getUnitAttr() : UnitAttr(),
-                               carried, sliced, captured.getArrayRef());
+                               carried, sliced, captured.getArrayRef(), condition);
   made.getBody().push_back(block.release());
   return made;
 }
@@ -244,16 +246,21 @@ RepeatOp rebuildRepeat(RepeatOp op, const llvm::SmallBitVector &dropped, ArrayRe
   const unsigned carriedCount = op.getCarried().size();
   llvm::SmallBitVector gone = dropped;
   gone.resize(op.getNumResults());
-  SmallVector<Value> yielded = without(op.getYielded(), gone);
+  SmallVector<Value> yielded = without(op.getYielded(), gone), carried = without(op.getCarried(), dropped);
   SmallVector<Type> types(ValueRange(without(op.getResults(), gone)).getTypes());
-  for (Value value : stacked) {
-    yielded.push_back(value);
-    types.push_back(stackType(typeOf(value), op.getCount()));
-  }
   Block &block = op.getBody().front();
+  OpBuilder builder(op);
+  for (auto [i, value] : llvm::enumerate(stacked)) {
+    yielded.push_back(value);
+    types.push_back(op.getCondition() ? value.getType() : stackType(typeOf(value), op.getCount()));
+    if (op.getCondition()) {
+      block.insertArgument(carriedCount + i, value.getType(), value.getLoc());
+      carried.push_back(ConstantOp::create(builder, op.getLoc(), splat(typeOf(value), 0)));
+    }
+  }
   block.getTerminator()->setOperands(yielded);
   eraseDeadOps(block);
-  RepeatOp made = remake(op, without(op.getCarried(), dropped), op.getSliced(), op.getCaptured(), types);
+  RepeatOp made = remake(op, carried, op.getSliced(), op.getCaptured(), types);
   llvm::BitVector arguments(block.getNumArguments());
   for (unsigned i : dropped.set_bits()) {
     assert(block.getArgument(i).use_empty() && i < carriedCount && "only its own next value reads a dropped carried value");
@@ -305,10 +312,13 @@ void markDependents(Operation *op, DenseSet<Value> &marked, function_ref<bool(Va
     }
     return;
   }
-  for (auto [operand, argument] : llvm::zip_equal(repeat->getOperands(), repeat.getBody().getArguments())) {
+  for (auto [operand, argument] : llvm::zip_equal(repeat.getEntering(), repeat.getBody().getArguments())) {
     if (marked.contains(operand)) {
       add(argument);
     }
+  }
+  if (Value condition = repeat.getCondition(); condition && marked.contains(condition)) {
+    llvm::for_each(repeat.getResults(), add);
   }
   for (bool changed = true; changed;) {
     for (Operation &each : repeat.getBody().front().without_terminator()) {
@@ -345,6 +355,30 @@ DenseSet<Value> findNeeded(RepeatOp op, const llvm::SmallBitVector &results, fun
     }
   }
   return needed;
+}
+
+SmallVector<Value> selectResults(RepeatOp op) {
+  ImplicitLocOpBuilder b(op.getLoc(), op);
+  Block &body = op.getBody().front();
+  SmallVector<Value> results(op.getYielded());
+  body.getTerminator()->erase();
+  for (auto [operand, argument] : llvm::zip_equal(op.getEntering(), op.getBody().getArguments())) {
+    argument.replaceAllUsesWith(operand);
+    llvm::replace(results, Value(argument), Value(operand));
+  }
+  op->getBlock()->getOperations().splice(Block::iterator(op), body.getOperations());
+  for (auto [first, result, old] : llvm::zip_equal(op.getCarried(), results, op->getOpResults())) {
+    RankedTensorType type = typeOf(first);
+    Value condition = op.getCondition();
+    if (type.getRank() > 0) {
+      condition = BroadcastOp::create(b, typeOf(condition).clone(type.getShape()), condition, ArrayRef<int64_t>());
+    }
+    auto chosen = SelectOp::create(b, condition, result, first);
+    result = chosen;
+    replaceResult(old, cast<OpResult>(result));
+  }
+  op.erase();
+  return results;
 }
 
 void pruneRepeats(Block &block) {

@@ -40,14 +40,15 @@ std::optional<RepeatArgument> argumentOfRepeat(mlir::Value value);
 // `yielded`: the next carried values, then the rows of stacked results. Values from outside that the block reads become captured ones, and
 // constants are copied into it. Assumes that the ops of the block read nothing else, and that it has no terminator.
 RepeatOp createRepeat(mlir::OpBuilder &builder, mlir::Location loc, int64_t count, bool reversed, mlir::ValueRange carried,
-                      mlir::ValueRange sliced, std::unique_ptr<mlir::Block> block, mlir::ValueRange yielded);
+                      mlir::ValueRange sliced, std::unique_ptr<mlir::Block> block, mlir::ValueRange yielded, mlir::Value condition = {});
 
 // Returns how often a run of its function runs an op that may be in bodies of repeats; at most 2^40.
 int64_t countRuns(mlir::Operation *op);
 
 // Returns the repeat in a new form: without the carried values in `dropped`, and with a stacked result more for each of `stacked`, values
-// of the body. The other results take the places of the old ones, and the old op is erased. Assumes that nothing reads the results of
-// dropped values and that nothing but their own next values reads their arguments.
+// of the body; with a condition, with a result more that is the value, or zeros. The other results take the places of the old ones, and the
+// old op is erased. Assumes that nothing reads the results of dropped values and that nothing but their own next values reads their
+// arguments.
 RepeatOp rebuildRepeat(RepeatOp op, const llvm::SmallBitVector &dropped, llvm::ArrayRef<mlir::Value> stacked);
 
 // Returns the value that a captured argument of a body stands for, out of all bodies that capture it; any other value itself.
@@ -56,6 +57,10 @@ mlir::Value resolveCaptured(mlir::Value value);
 // Returns `value` in a block of a body that it is outside of: the argument that captures it in each body in between, which is added where
 // there is none. A value of the block stays as it is.
 mlir::Value captureIn(mlir::Value value, mlir::Block *block);
+
+// Writes what a repeat with a condition computes into the block that it is in: its body always runs, and its results are selected. Returns
+// the values that take the place of its results; it is erased.
+llvm::SmallVector<mlir::Value> selectResults(RepeatOp op);
 
 // Takes away the results of repeats in a block, and in their bodies, that nothing reads, and what computes them alone. A carried value goes
 // where neither its result nor another value of the body needs it. Ops that this leaves dead go, too.

@@ -6,6 +6,7 @@
 #include "passes/layout/redistribute/decide.h"
 
 #include "dialects/nn/nn.h"
+#include "dialects/nn/repeat/flat_repeats.h"
 #include "dialects/nn/scratch_state.h"
 #include "dialects/support/element_type.h"
 #include "dialects/support/op_interfaces.h"
@@ -57,7 +58,7 @@ public:
           redistributed.push_back({value, child});
         }
       }
-      if (problem.ops[op].carried && problem.ops[op].operands.size() > 1) {
+      if (Value carriedValue = nn::findCarried(irOf(op)); carriedValue && carriedValue != irOf(op)->getResult(0)) { // its last value
         delayThroughLoop(*problem.values[problem.ops[op].operands.back()].maker, op);
       } else if (isSumOfScalars(op)) {
         if (goesOn(op)) {
@@ -131,7 +132,8 @@ private:
     std::optional<Terms> terms = carried->layout && bytesOf(carried->tensor, *carried->layout) <= bytesOf(carried->tensor, home.getLayout())
                                      ? findTerms(place, 0)
                                      : std::nullopt;
-    if (terms && terms->layout == *carried->layout && cost(resultOf(last), terms->layout, home.getLayout()) < terms->saved) {
+    // Behind a body that runs once at most it costs as much, but joins what follows: the sum of a loop around, or a scatter.
+    if (terms && terms->layout == *carried->layout && !(terms->saved < cost(resultOf(last), terms->layout, home.getLayout()))) {
       auto partial = dist::LayoutAttr::get(home.getContext(), terms->layout);
       assignment.redistributeUses(resultOf(last), home, causeOf(*terms));
       assignment.release({first, 0});

@@ -38,7 +38,8 @@ public:
       out << program.getSymName() << "\n";
       WalkResult result = program.getBody().walk<WalkOrder::PreOrder>([&](Operation *op) -> WalkResult {
         if (auto repeat = dyn_cast<exec::RepeatOp>(op)) {
-          out << "repeat " << repeat.getCount() << "\n"; // the order is that of one iteration, as often
+          // The order is that of one iteration, as often; or none, on all ranks.
+          out << "repeat " << repeat.getCount() << (repeat.getCondition() ? " when" : "") << "\n";
         }
         auto collective = dyn_cast<exec::CollectiveOp>(op);
         if (collective && (failed(checkGroups(collective)) || failed(checkMembers(collective)) || failed(checkShapes(collective)))) {

@@ -52,7 +52,8 @@ private:
         })
         .Case([&](nn::RepeatOp op) {
           const int64_t count = op.getCount();
-          builder.createBlock(&exec::RepeatOp::create(builder, op.getLoc(), count).getBody());
+          exec::BufferAttr condition = instruction.operands.empty() ? exec::BufferAttr() : source(instruction, 0);
+          builder.createBlock(&exec::RepeatOp::create(builder, op.getLoc(), count, condition).getBody());
           return success();
         })
         .Case([&](nn::YieldOp) {

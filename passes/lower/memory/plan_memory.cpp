@@ -69,7 +69,8 @@ void splitAxisIndex(dist::AxisIndexOp op, dist::MeshAttr mesh) {
   op.erase();
 }
 
-// Replaces the uses of a large splat by writes, the slot and the return with a kernel's result, which is then computed in place.
+// Replaces the uses of a large splat by writes, the slot, repeats, their yields and the return with a kernel's result, which is then
+// computed in place.
 void storeSplatByKernel(nn::ConstantOp op) {
   auto elements = dyn_cast<DenseElementsAttr>(op.getValue());
   if (!elements || !elements.isSplat() ||
@@ -77,7 +78,7 @@ void storeSplatByKernel(nn::ConstantOp op) {
     return;
   }
   for (OpOperand &use : llvm::make_early_inc_range(op->getUses())) {
-    if (!isa<nn::WriteOp, dist::SlotOpInterface, func::ReturnOp, nn::RepeatOp>(use.getOwner())) {
+    if (!isa<nn::WriteOp, dist::SlotOpInterface, func::ReturnOp, nn::RepeatOp, nn::YieldOp>(use.getOwner())) {
       continue;
     }
     OpBuilder builder(use.getOwner());

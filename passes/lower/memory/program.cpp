@@ -330,7 +330,7 @@ private:
       places[argument] = places[result] = storage;
     }
     for (auto [argument, value] : llvm::zip(repeat.getCarriedArguments(), repeat.getYielded())) {
-      placeYielded(value, places[argument], {argument}, copies, /*mayCompute=*/true);
+      placeYielded(value, places[argument], SmallVector<Value>(argument.use_empty() ? 0 : 1, argument), copies, /*mayCompute=*/true);
     }
   }
 
@@ -388,6 +388,10 @@ private:
         addCopies(copiesOf[op].before, time);
       }
       Instruction instruction{op, op->getLoc(), {}, {}, {}, {}, {}};
+      if (auto repeat = dyn_cast<nn::RepeatOp>(op); repeat && repeat.getCondition()) {
+        instruction.operands.push_back(places[getStorageRoot(repeat.getCondition())]);
+        instruction.operandTypes.push_back(repeat.getCondition().getType());
+      }
       if (isa<nn::RepeatOp, nn::YieldOp>(op)) {
         program.instructions.push_back(std::move(instruction));
         addCopies(copiesOf[op].atBegin, time);

@@ -26,7 +26,7 @@ struct Storage {
 // One instruction. Operands, results and types are parallel lists.
 struct Instruction {
   // exec.fusion, exec.await, a dist collective or dist.slice; null: copies operand 0 to result 0. nn.repeat: its iterations begin, and end
-  // with its nn.yield.
+  // with its nn.yield; its operand is a condition, or there is none.
   mlir::Operation *op = nullptr;
   mlir::Location loc;
   llvm::SmallVector<unsigned> operands, results; // indices of storages; the result of an insert holds its base by now

@@ -49,7 +49,8 @@ bool meetsDevices(Value value) {
     collectStorageUses(pending.pop_back_val(), uses);
     for (OpOperand *use : uses) {
       auto repeat = dyn_cast<nn::RepeatOp>(use->getOwner());
-      if (repeat && use->getOperandNumber() >= repeat.getCarried().size()) {
+      const unsigned entering = repeat ? repeat.getEntering().size() : 0; // without the condition
+      if (repeat && use->getOperandNumber() >= repeat.getCarried().size() && use->getOperandNumber() < entering) {
         pending.push_back(repeat.getBody().getArgument(use->getOperandNumber()));
       }
       found |= meets(use->getOwner());

@@ -4,6 +4,7 @@
 // every call fits its kernel and says what it writes, along each program every byte that is read was last written as a part of the same
 // buffer, and all devices meet in the same collectives in one order.
 
+#include "passes/lower/memory/arena_contents.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/fixed_weights.h"
 #include "passes/lower/passes.h"
@@ -20,7 +21,6 @@
 
 #include "llvm/ADT/DenseSet.h"
 
-#include <map>
 #include <set>
 
 using namespace mlir;
@@ -35,49 +35,6 @@ namespace {
 bool isMutable(exec::BufferAttr buffer) {
   return buffer.getSpace() != exec::Space::Constant;
 }
-
-// Returns a number for the first byte of a buffer: slots count from behind the largest arena.
-uint64_t placeOf(exec::BufferAttr buffer) {
-  constexpr uint64_t kSlots = uint64_t{1} << 62;
-  return buffer.getOffset() + (buffer.getSpace() == exec::Space::Slot ? kSlots : 0);
-}
-
-// What the bytes of the arena hold: disjoint ranges, each a whole buffer. Reading a buffer of which another one overwrote a part fails.
-class ArenaContents {
-public:
-  // Every range that `buffer` touches is gone, `buffer` is there. O(log n) and the ranges that go.
-  void write(exec::BufferAttr buffer) {
-    uint64_t begin = placeOf(buffer), end = begin + byteSize(buffer.getType());
-    if (begin == end) {
-      return;
-    }
-    auto it = ranges.lower_bound(begin);
-    if (it != ranges.begin() && std::prev(it)->second > begin) {
-      --it;
-    }
-    while (it != ranges.end() && it->first < end) {
-      it = ranges.erase(it);
-    }
-    ranges[begin] = end;
-  }
-
-  // Returns whether the bytes of `buffer` are as one write left them. Bools, indices and reshapes may look at them as another type.
-  bool holds(exec::BufferAttr buffer) const {
-    uint64_t bytes = byteSize(buffer.getType());
-    auto it = ranges.find(placeOf(buffer));
-    return bytes == 0 || (it != ranges.end() && it->second == placeOf(buffer) + bytes);
-  }
-
-  // Returns whether they are a part of what one write left.
-  bool holdsPart(exec::BufferAttr buffer) const {
-    uint64_t bytes = byteSize(buffer.getType());
-    auto it = ranges.upper_bound(placeOf(buffer));
-    return bytes == 0 || (it != ranges.begin() && std::prev(it)->second >= placeOf(buffer) + bytes);
-  }
-
-private:
-  std::map<uint64_t, uint64_t> ranges; // begin -> end
-};
 
 bool overlap(exec::BufferAttr a, exec::BufferAttr b) {
   uint64_t aEnd = a.getOffset() + byteSize(a.getType()), bEnd = b.getOffset() + byteSize(b.getType());
@@ -338,6 +295,9 @@ private:
   LogicalResult verifyRepeat(exec::VariantOp variant, exec::RepeatOp repeat, ArenaContents &contents, Underway &underway) {
     constexpr int64_t kIterations = 2;
     const Underway before = underway;
+    if (repeat.getCondition()) {
+      return verifyConditional(variant, repeat, contents, underway);
+    }
     for (int64_t i = 0; i < std::min<int64_t>(repeat.getCount(), kIterations); ++i) {
       underway = before;
       if (failed(verifyInstructions(variant, repeat.getBody().front(), contents, underway)) || failed(underway.finish(before.size()))) {
@@ -347,10 +307,26 @@ private:
     return success();
   }
 
+  // Behind a repeat with a condition there is what its body leaves, or what was there before.
+  LogicalResult verifyConditional(exec::VariantOp variant, exec::RepeatOp repeat, ArenaContents &contents, Underway &underway) {
+    if (!exec::traitsOf(target).takesConditions) { // C18
+      return repeat.emitOpError("has a condition, which target ") << stringifyTarget(target) << " does not take";
+    }
+    const size_t before = underway.size();
+    ArenaContents unchanged = contents;
+    if (failed(verifyUses(variant, repeat, exec::repeatsAround(repeat), contents, underway)) ||
+        failed(verifyInstructions(variant, repeat.getBody().front(), contents, underway)) || failed(underway.finish(before))) {
+      return failure();
+    }
+    contents.keepCommon(unchanged);
+    return success();
+  }
+
   // Checks the uses of an instruction's buffers, of those that move all places at once, and notes what it leaves there.
-  LogicalResult verifyUses(exec::VariantOp variant, exec::InstrOpInterface op, ArrayRef<int64_t> counts, ArenaContents &contents,
+  LogicalResult verifyUses(exec::VariantOp variant, Operation *op, ArrayRef<int64_t> counts, ArenaContents &contents,
                            const Underway &underway) {
-    SmallVector<exec::BufferUse> uses = op.getUses();
+    auto repeat = dyn_cast<exec::RepeatOp>(op);
+    SmallVector<exec::BufferUse> uses = repeat ? repeat.getUses() : cast<exec::InstrOpInterface>(op).getUses();
     for (exec::BufferUse &use : uses) {
       if (failed(verifyPlace(op, variant, use.buffer)) || failed(verifyMoves(op, use.buffer, counts))) {
         return failure();
@@ -362,22 +338,22 @@ private:
         return failure();
       }
       if (use.isWritten && !isMutable(swept)) { // C3
-        return op.emitOpError("writes to the constants at offset ") << swept.getOffset();
+        return op->emitOpError("writes to the constants at offset ") << swept.getOffset();
       }
       bool isNeeded = use.isRead && isMutable(swept) && needsSources(variant, op);
       if (isNeeded && !(moves ? contents.holdsPart(swept) : contents.holds(swept))) { // C5
-        return op.emitOpError("reads ") << byteSize(swept.getType()) << " bytes at offset " << swept.getOffset()
-                                        << " of the arena, which no tensor or earlier instruction left there";
+        return op->emitOpError("reads ") << byteSize(swept.getType()) << " bytes at offset " << swept.getOffset()
+                                         << " of the arena, which no tensor or earlier instruction left there";
       }
       if (!underway.mayUse(use)) { // C12
-        return op.emitOpError("uses ") << byteSize(swept.getType()) << " bytes at offset " << swept.getOffset()
-                                       << " of the arena while a collective that is under way does";
+        return op->emitOpError("uses ") << byteSize(swept.getType()) << " bytes at offset " << swept.getOffset()
+                                        << " of the arena while a collective that is under way does";
       }
     }
     const bool writesInput =
         isa<exec::InsertOp>(op) && (overlap(uses[0].buffer, uses[2].buffer) || overlap(uses[1].buffer, uses[2].buffer));
     if (writesInput) { // C17
-      return op.emitOpError("writes to its own rows or index at offset ") << uses[2].buffer.getOffset() << " of the arena";
+      return op->emitOpError("writes to its own rows or index at offset ") << uses[2].buffer.getOffset() << " of the arena";
     }
     for (const exec::BufferUse &use : uses) {
       if (use.isWritten) {
@@ -386,7 +362,7 @@ private:
     }
     for (const exec::BufferUse &use : uses) { // C6
       if (use.isWritten && !contents.holds(use.buffer)) {
-        return op.emitOpError("writes two buffers that share bytes, one at offset ") << use.buffer.getOffset() << " of the arena";
+        return op->emitOpError("writes two buffers that share bytes, one at offset ") << use.buffer.getOffset() << " of the arena";
       }
     }
     return success();

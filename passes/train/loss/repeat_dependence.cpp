@@ -152,6 +152,14 @@ void SampleDependence::visitRepeat(nn::RepeatOp op) {
     const unsigned i = result.getResultNumber();
     found[result] = i < carried.size() ? carried[i] : stackOf(yielded[i]);
   }
+  const Dependence condition = op.getCondition() ? of(op.getCondition()) : Dependence();
+  if (condition.kind != Kind::None || condition.divisor) {
+    Dependence coupled = condition.kind == Kind::Coupled ? condition : Dependence::coupled(op, "has a condition that depends on samples");
+    for (Value result : op.getResults()) {
+      coupled.isTrained = found[result].isTrained || condition.isTrained;
+      found[result] = coupled;
+    }
+  }
 }
 
 } // namespace ashlar::train

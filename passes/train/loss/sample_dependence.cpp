@@ -111,7 +111,7 @@ bool SampleDependence::pair(func::FuncOp larger) {
     for (const Pair &each : pairs[ours]) {
       auto a = dyn_cast<nn::RepeatOp>(each.op), b = dyn_cast<nn::RepeatOp>(each.larger);
       if (a && (a.getCount() != b.getCount() || a.getReversed() != b.getReversed() || a.getSliced().size() != b.getSliced().size() ||
-                a.getCarried().size() != b.getCarried().size())) {
+                a.getCarried().size() != b.getCarried().size() || !a.getCondition() != !b.getCondition())) {
         return false;
       }
       if (a) {

@@ -167,12 +167,18 @@ Status CpuExecutor::run(Program &base, uint64_t microBatch) {
   });
 }
 
-Status CpuExecutor::run(Step &step, CpuProgram &program, const InstrCursor &cursor) {
+Status CpuExecutor::run(Step &step, CpuProgram &program, InstrCursor &cursor) {
+  step.move(cursor);
   if (step.kind == ASHLAR_RT_REPEAT) {
-    program.orderKept(cursor, *pool);
+    const bool holds = step.numBuffers == 0 || *static_cast<const uint8_t *>(step.buffers[0]) != 0; // the same on all devices
+    if (holds) {
+      program.orderKept(cursor, *pool);
+    } else {
+      ++program.skips[cursor.instr()];
+      cursor.skip();
+    }
     return Status();
   }
-  step.move(cursor);
   return settle(runStep(step, *pool, progress, program.started));
 }
 

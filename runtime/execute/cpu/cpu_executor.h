@@ -38,7 +38,7 @@ public:
 
 private:
   Status beginProgress();
-  Status run(Step &step, CpuProgram &program, const InstrCursor &cursor);
+  Status run(Step &step, CpuProgram &program, InstrCursor &cursor);
   Status runWatched(CpuProgram &program, uint64_t slot);
   // Waits for asynchronous collectives when the status is a failure. Returns the status.
   Status settle(Status status);

@@ -41,3 +41,11 @@ func.func @stack_c2(%x: tensor<4xf32>) {
   %0 = nn.repeat_stack %x loop 0 count 3 : tensor<4xf32> -> tensor<3x5xf32>
   return
 }
+
+// -----
+
+func.func @carry_c2(%x: tensor<4xf32>, %c: tensor<1xi1>) {
+  // expected-error @+1 {{has a condition of type 'tensor<1xi1>', not one bool}}
+  %0 = nn.repeat_carry %x when %c : tensor<1xi1> loop 0 number 0 count 1 : tensor<4xf32>
+  return
+}

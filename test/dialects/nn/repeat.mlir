@@ -39,3 +39,18 @@ func.func @few(%x: tensor<4xf32>) -> tensor<0x2x4xf32> {
   }
   return %0 : tensor<0x2x4xf32>
 }
+
+// A condition stands behind the direction, and its type behind those of the other operands.
+// CHECK-LABEL: @condition
+// CHECK-SAME: (%[[X:.*]]: tensor<4xf32>, %[[C:.*]]: tensor<i1>)
+// CHECK: nn.repeat 1 reversed when %[[C]] carried(%[[A:.*]] = %[[X]]) captured(%[[B:.*]] = %[[X]]) : (tensor<4xf32>, tensor<4xf32>, tensor<i1>) -> tensor<4xf32> {
+// CHECK: nn.repeat_carry %[[X]] when %[[C]] : tensor<i1> loop 0 number 0 count 1 : tensor<4xf32>
+func.func @condition(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %0 = nn.repeat 1 reversed when %c carried(%a = %x) captured(%b = %x) : (tensor<4xf32>, tensor<4xf32>, tensor<i1>) -> tensor<4xf32> {
+    %1 = nn.add %a, %b : tensor<4xf32>
+    nn.yield %1 : tensor<4xf32>
+  }
+  %2 = nn.repeat_carry %x when %c : tensor<i1> loop 0 number 0 count 1 : tensor<4xf32>
+  %3 = nn.repeat_next %x of %2 : tensor<4xf32>
+  return %0, %3 : tensor<4xf32>, tensor<4xf32>
+}

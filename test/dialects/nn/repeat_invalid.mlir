@@ -37,7 +37,7 @@ func.func @c2_result(%x: tensor<4xf32>) {
 
 func.func @c2_argument(%x: tensor<4xf32>) {
   // expected-error @+1 {{carries 'tensor<4xf32>' as value 0 but its body takes 'tensor<5xf32>'}}
-  %0 = "nn.repeat"(%x) <{count = 3 : i64, operandSegmentSizes = array<i32: 1, 0, 0>}> ({
+  %0 = "nn.repeat"(%x) <{count = 3 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>}> ({
   ^bb0(%a: tensor<5xf32>):
     "nn.yield"(%a) : (tensor<5xf32>) -> ()
   }) : (tensor<4xf32>) -> tensor<4xf32>
@@ -68,7 +68,7 @@ func.func @c3_rank(%x: tensor<f32>) {
 
 func.func @c3_argument(%x: tensor<3x4xf32>) {
   // expected-error @+1 {{slices 'tensor<3x4xf32>' as tensor 0 but its body takes 'tensor<3x4xf32>'}}
-  %0 = "nn.repeat"(%x) <{count = 3 : i64, operandSegmentSizes = array<i32: 0, 1, 0>}> ({
+  %0 = "nn.repeat"(%x) <{count = 3 : i64, operandSegmentSizes = array<i32: 0, 1, 0, 0>}> ({
   ^bb0(%a: tensor<3x4xf32>):
     "nn.yield"(%a) : (tensor<3x4xf32>) -> ()
   }) : (tensor<3x4xf32>) -> tensor<3x3x4xf32>
@@ -79,7 +79,7 @@ func.func @c3_argument(%x: tensor<3x4xf32>) {
 
 func.func @c4(%x: tensor<4xf32>) {
   // expected-error @+1 {{captures 'tensor<4xf32>' as value 0 but its body takes 'tensor<4xf64>'}}
-  %0 = "nn.repeat"(%x) <{count = 3 : i64, operandSegmentSizes = array<i32: 0, 0, 1>}> ({
+  %0 = "nn.repeat"(%x) <{count = 3 : i64, operandSegmentSizes = array<i32: 0, 0, 1, 0>}> ({
   ^bb0(%a: tensor<4xf64>):
     "nn.yield"(%a) : (tensor<4xf64>) -> ()
   }) : (tensor<4xf32>) -> tensor<3x4xf64>
@@ -112,7 +112,7 @@ func.func @c6(%x: tensor<4xf32>) {
 
 func.func @arguments(%x: tensor<4xf32>) {
   // expected-error @+1 {{has 1 operands but a body of 0 arguments}}
-  %0 = "nn.repeat"(%x) <{count = 3 : i64, operandSegmentSizes = array<i32: 1, 0, 0>}> ({
+  %0 = "nn.repeat"(%x) <{count = 3 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>}> ({
     %1 = nn.constant dense<1.0> : tensor<4xf32>
     "nn.yield"(%1) : (tensor<4xf32>) -> ()
   }) : (tensor<4xf32>) -> tensor<4xf32>
@@ -135,6 +135,37 @@ func.func @types(%x: tensor<4xf32>) {
   // expected-error @+1 {{has 1 operands but 2 types}}
   %0 = nn.repeat 3 carried(%a = %x) : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32> {
     nn.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @c7_condition(%x: tensor<4xf32>, %c: tensor<1xi1>) {
+  // expected-error @+1 {{has a condition of type 'tensor<1xi1>', not one bool}}
+  %0 = nn.repeat 1 when %c carried(%a = %x) : (tensor<4xf32>, tensor<1xi1>) -> tensor<4xf32> {
+    nn.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @c7_count(%x: tensor<4xf32>, %c: tensor<i1>) {
+  // expected-error @+1 {{has a condition and 2 iterations, 0 sliced operands and 1 results for 1 carried values; with a condition it runs once}}
+  %0 = nn.repeat 2 when %c carried(%a = %x) : (tensor<4xf32>, tensor<i1>) -> tensor<4xf32> {
+    nn.yield %a : tensor<4xf32>
+  }
+  return
+}
+
+// -----
+
+func.func @c7_rows(%x: tensor<4xf32>, %xs: tensor<1x4xf32>, %c: tensor<i1>) {
+  // expected-error @+1 {{has a condition and 1 iterations, 1 sliced operands and 2 results for 1 carried values}}
+  %0, %1 = nn.repeat 1 when %c carried(%a = %x) sliced(%b = %xs)
+      : (tensor<4xf32>, tensor<1x4xf32>, tensor<i1>) -> (tensor<4xf32>, tensor<1x4xf32>) {
+    nn.yield %b, %a : tensor<4xf32>, tensor<4xf32>
   }
   return
 }

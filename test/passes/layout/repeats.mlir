@@ -173,3 +173,32 @@ func.func @messages(%xs: tensor<3x4xf32> {dist.layout = #dist.layout<[{}, {"dp"}
   }
   return %losses : tensor<3xf32>
 }
+
+// -----
+
+// A branch in a loop, by an input: the sum over the batch that it makes is combined behind the loop, since it costs no more behind the branch.
+// CHECK-LABEL: @branch_in_loop
+// CHECK: nn.repeat_carry %{{.*}} when %{{.*}}
+// MOVED-LABEL: @branch_in_loop
+// MOVED: nn.reduce sum
+// MOVED-NOT: dist.redistribute
+// MOVED: nn.repeat_next
+// MOVED-NOT: dist.redistribute
+// MOVED: %[[LAST:.*]] = nn.repeat_next
+// MOVED-NEXT: dist.redistribute %[[LAST]]
+dist.mesh @mesh <["dp" = 2]>
+func.func @branch_in_loop(%xs: tensor<3x4x8xf32> {dist.layout = #dist.layout<[{}, {"dp"}, {}]>}, %c: tensor<i1>) -> tensor<8xf32> {
+  %zero = nn.constant dense<0.0> : tensor<8xf32>
+  %last = nn.repeat 3 carried(%h = %zero) sliced(%x = %xs) captured(%holds = %c)
+      : (tensor<8xf32>, tensor<3x4x8xf32>, tensor<i1>) -> tensor<8xf32> {
+    %none = nn.constant dense<0.0> : tensor<8xf32>
+    %term = nn.repeat 1 when %holds carried(%a = %none) captured(%row = %x) : (tensor<8xf32>, tensor<4x8xf32>, tensor<i1>) -> tensor<8xf32> {
+      %sum = nn.reduce sum %row dims = [0] : tensor<4x8xf32> -> tensor<8xf32>
+      %more = nn.add %a, %sum : tensor<8xf32>
+      nn.yield %more : tensor<8xf32>
+    }
+    %next = nn.add %h, %term : tensor<8xf32>
+    nn.yield %next : tensor<8xf32>
+  }
+  return %last : tensor<8xf32>
+}

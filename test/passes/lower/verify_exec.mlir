@@ -728,3 +728,35 @@ exec.variant @verify_exec_c12_repeat arena 192 attributes {axis_names = ["dp"], 
     exec.wait 1
   }
 }
+
+// -----
+
+// What the body alone wrote may not be there behind it.
+exec.variant @verify_exec_c5_condition arena 256 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                             devices_per_process = 1 : i64, lower_bound_bytes = 256 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.tensor @c input <arena, 64, memref<i1>> global [] splits []
+  exec.program @run inputs [] outputs [] {
+    exec.copy <arena, 0, memref<16xf32>> to <arena, 128, memref<16xf32>>
+    exec.repeat 1 when <arena, 64, memref<i1>> {
+      exec.copy <arena, 0, memref<16xf32>> to <arena, 128, memref<16xf32>>
+      exec.copy <arena, 128, memref<16xf32>> to <arena, 192, memref<16xf32>>
+    }
+    exec.copy <arena, 128, memref<16xf32>> to <arena, 0, memref<16xf32>>
+    // expected-error@+1 {{reads 64 bytes at offset 192 of the arena, which no tensor or earlier instruction left there}}
+    exec.copy <arena, 192, memref<16xf32>> to <arena, 0, memref<16xf32>>
+  }
+}
+
+// -----
+
+exec.variant @verify_exec_c5_unknown arena 128 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                           devices_per_process = 1 : i64, lower_bound_bytes = 128 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.program @run inputs [] outputs [] {
+    // expected-error@+1 {{reads 1 bytes at offset 64 of the arena, which no tensor or earlier instruction left there}}
+    exec.repeat 1 when <arena, 64, memref<i1>> {
+      exec.copy <arena, 0, memref<16xf32>> to <arena, 64, memref<16xf32>>
+    }
+  }
+}

@@ -39,3 +39,17 @@ func.func private @negate(%x: memref<3xf32>, %begin: index, %end: index) attribu
   memref.store %new, %x[%zero] : memref<3xf32>
   return
 }
+
+// -----
+
+exec.variant @verify_exec_c18 arena 192 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                                    devices_per_process = 1 : i64, lower_bound_bytes = 192 : i64} {
+  exec.tensor @x input <arena, 0, memref<16xf32>> global [16] splits [array<i64>]
+  exec.tensor @c input <arena, 64, memref<i1>> global [] splits []
+  exec.program @run inputs [] outputs [] {
+    // expected-error@+1 {{has a condition, which target cuda does not take}}
+    exec.repeat 1 when <arena, 64, memref<i1>> {
+      exec.copy <arena, 0, memref<16xf32>> to <arena, 128, memref<16xf32>>
+    }
+  }
+}

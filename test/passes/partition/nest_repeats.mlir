@@ -63,3 +63,48 @@ func.func @nested(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
   %last = nn.repeat_next %inner of %a : tensor<4xf32>
   return %last : tensor<4xf32>
 }
+
+// -----
+
+// With a condition the body is also what its results alone need, reads of variables excepted; what others need stays in front of it.
+// CHECK-LABEL: @condition
+// CHECK-SAME: (%[[X:.*]]: tensor<4x4xf32>, %[[C:.*]]: tensor<i1>)
+// CHECK: %[[W:.*]] = nn.read @w
+// CHECK: %[[SHARED:.*]] = nn.exp
+// CHECK: %[[Y:.*]] = nn.repeat 1 when %[[C]] carried(%{{.*}} = %[[X]]) captured(%[[V:.*]] = %[[W]], %[[E:.*]] = %[[SHARED]])
+// CHECK-NEXT: %[[N:.*]] = nn.neg %[[V]]
+// CHECK-NEXT: %[[P:.*]] = nn.matmul %[[E]], %[[N]]
+// CHECK-NEXT: nn.yield %[[P]]
+// CHECK: return %[[Y]], %[[SHARED]]
+nn.variable @w : tensor<4x4xf32>
+func.func @condition(%x: tensor<4x4xf32>, %c: tensor<i1>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %w = nn.read @w : tensor<4x4xf32>
+  %n = nn.neg %w : tensor<4x4xf32>
+  %shared = nn.exp %x : tensor<4x4xf32>
+  %p = nn.matmul %shared, %n : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %old = nn.repeat_carry %x when %c : tensor<i1> loop 0 number 0 count 1 : tensor<4x4xf32>
+  %y = nn.repeat_next %p of %old : tensor<4x4xf32>
+  return %y, %shared : tensor<4x4xf32>, tensor<4x4xf32>
+}
+
+// -----
+
+// In a loop a branch has what is not the same in all iterations; the rest is computed once, in front of the loop.
+// CHECK-LABEL: @branch_in_loop
+// CHECK-SAME: (%[[X:.*]]: tensor<4x4xf32>, %[[W:.*]]: tensor<4x4xf32>, %[[CS:.*]]: tensor<3xi1>)
+// CHECK-NEXT: %[[N:.*]] = nn.neg %[[W]]
+// CHECK-NEXT: nn.repeat 3 carried(%[[H:.*]] = %[[X]]) sliced(%[[C:.*]] = %[[CS]]) captured(%[[V:.*]] = %[[N]])
+// CHECK-NEXT: nn.repeat 1 when %[[C]] carried(%{{.*}} = %[[H]]) captured(%[[OLD:.*]] = %[[H]], %[[U:.*]] = %[[V]])
+// CHECK-NEXT: %[[E:.*]] = nn.exp %[[OLD]]
+// CHECK-NEXT: nn.matmul %[[E]], %[[U]]
+func.func @branch_in_loop(%x: tensor<4x4xf32>, %w: tensor<4x4xf32>, %cs: tensor<3xi1>) -> tensor<4x4xf32> {
+  %h = nn.repeat_carry %x loop 0 number 0 count 3 : tensor<4x4xf32>
+  %c = nn.repeat_row %cs loop 0 count 3 : tensor<3xi1> -> tensor<i1>
+  %n = nn.neg %w : tensor<4x4xf32>
+  %e = nn.exp %h : tensor<4x4xf32>
+  %p = nn.matmul %e, %n : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %old = nn.repeat_carry %h when %c : tensor<i1> loop 1 number 0 count 1 : tensor<4x4xf32>
+  %y = nn.repeat_next %p of %old : tensor<4x4xf32>
+  %last = nn.repeat_next %y of %h : tensor<4x4xf32>
+  return %last : tensor<4x4xf32>
+}

@@ -149,3 +149,32 @@ module @divided_in_turn {
     return %loss : tensor<f32>
   }
 }
+
+// -----
+
+// Each micro-batch could take another branch than the batch.
+module @chosen_by_samples {
+  // expected-error @+1 {{"large" (nn.compare) is not linear in a sum over samples}}
+  func.func @forward(%x: tensor<2xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<run>} {
+    %sum = nn.reduce sum %x dims = [0] : tensor<2xf32> -> tensor<f32>
+    %zero = nn.constant dense<0.0> : tensor<f32>
+    %large = nn.compare gt %sum, %zero : tensor<f32> -> tensor<i1> loc("large")
+    %chosen = nn.repeat 1 when %large carried(%a = %x) captured(%b = %x) : (tensor<2xf32>, tensor<2xf32>, tensor<i1>) -> tensor<2xf32> {
+      %e = nn.exp %b : tensor<2xf32>
+      nn.yield %e : tensor<2xf32>
+    }
+    %loss = nn.reduce sum %chosen dims = [0] : tensor<2xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+  func.func private @larger_forward(%x: tensor<4xf32> {nn.name = "x"}) -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<larger_run>} {
+    %sum = nn.reduce sum %x dims = [0] : tensor<4xf32> -> tensor<f32>
+    %zero = nn.constant dense<0.0> : tensor<f32>
+    %large = nn.compare gt %sum, %zero : tensor<f32> -> tensor<i1>
+    %chosen = nn.repeat 1 when %large carried(%a = %x) captured(%b = %x) : (tensor<4xf32>, tensor<4xf32>, tensor<i1>) -> tensor<4xf32> {
+      %e = nn.exp %b : tensor<4xf32>
+      nn.yield %e : tensor<4xf32>
+    }
+    %loss = nn.reduce sum %chosen dims = [0] : tensor<4xf32> -> tensor<f32>
+    return %loss : tensor<f32>
+  }
+}

@@ -57,14 +57,14 @@ TEST_CASE("onnx If of a known condition is its branch", "[frontend]") {
              contains("1 op is not supported: Nope (node \"choice/inner\""));
 }
 
-TEST_CASE("onnx If of a condition that only a run finds selects", "[frontend]") {
+TEST_CASE("onnx If of a condition that only a run finds runs one branch", "[frontend]") {
   auto condition = [](int type, const std::string &shape = "") {
     return "input { name: \"c\" type { tensor_type { elem_type: " + std::to_string(type) + " shape { " + shape + " } } } } ";
   };
   OnnxModel either = model(condition(TensorProto::BOOL) + kIf);
   CHECK(holds(evaluate(either, {boolean({}, {1}), f32({2}, {-1, 2})})[0], {2}, {10, 22}));
   CHECK(holds(evaluate(either, {boolean({}, {0}), f32({2}, {-1, 2})})[0], {2}, {-1, 2}));
-  CHECK_THAT(print(*import(either)), contains("nn.select"));
+  CHECK_THAT(print(*import(either)), contains("nn.repeat 1 when %arg0 carried(%arg2 = %arg1) captured(%arg3 = %arg1)"));
   OnnxModel list = model(condition(TensorProto::BOOL, "dim { dim_value: 1 }") + kIf);
   CHECK(holds(evaluate(list, {boolean({1}, {0}), f32({2}, {-1, 2})})[0], {2}, {-1, 2}));
   CHECK_THAT(importError(model(condition(TensorProto::BOOL, "dim { dim_value: 2 }") + kIf)),
@@ -85,7 +85,48 @@ TEST_CASE("onnx If of a condition that only a run finds selects", "[frontend]") 
              contains("is only known at run time is a sequence, which is not supported"));
 }
 
-// Both branches are computed, so the gradient is that of the branch that is selected.
+// What both branches have from outside is selected; what one of them computes and the other has from outside is one loop; a result that a
+// branch passes on to others is computed once.
+TEST_CASE("onnx If of values from outside, and of a branch in a branch", "[frontend]") {
+  const std::string inputs = "input { name: \"c\" type { tensor_type { elem_type: 9 shape {} } } } "
+                             "input { name: \"d\" type { tensor_type { elem_type: 9 shape {} } } } ";
+  OnnxModel outside = model(inputs + R"(node { op_type: "Exp" input: "x" output: "e" }
+    node { op_type: "If" input: "c" output: "y"
+      attribute { name: "then_branch" type: GRAPH g { name: "t" output { name: "e" } } }
+      attribute { name: "else_branch" type: GRAPH g { name: "e" output { name: "x" } } } } )");
+  CHECK_THAT(print(*import(outside)), contains("nn.select") && !contains("nn.repeat"));
+  CHECK(holds(evaluate(outside, {boolean({}, {0}), boolean({}, {0}), f32({2}, {0, 1})})[0], {2}, {0, 1}));
+  OnnxModel nested = model(inputs + R"(node { op_type: "If" input: "c" output: "y"
+      attribute { name: "then_branch" type: GRAPH g { name: "t"
+        node { op_type: "Neg" input: "x" output: "n" }
+        node { op_type: "If" input: "d" output: "m"
+          attribute { name: "then_branch" type: GRAPH g { name: "tt" node { op_type: "Add" input: "n" input: "x" output: "a" } output { name: "a" } } }
+          attribute { name: "else_branch" type: GRAPH g { name: "te" node { op_type: "Add" input: "n" input: "n" output: "b" } output { name: "b" } } } }
+        output { name: "m" } } }
+      attribute { name: "else_branch" type: GRAPH g { name: "e" node { op_type: "Abs" input: "x" output: "p" } output { name: "p" } } } } )");
+  const std::string text = print(*import(nested));
+  const size_t outer = text.find("nn.repeat 1 when"), negative = text.find("nn.neg"), inner = text.find("nn.repeat 1 when", outer + 1);
+  CHECK((outer < negative && negative < inner && inner != std::string::npos));
+  const auto run = [&](double c, double d) { return evaluate(nested, {boolean({}, {c}), boolean({}, {d}), f32({2}, {-3, 5})})[0]; };
+  CHECK(holds(run(1, 1), {2}, {0, 0}));
+  CHECK(holds(run(1, 0), {2}, {6, -10}));
+  CHECK(holds(run(0, 1), {2}, {3, 5}));
+  CHECK(holds(run(0, 0), {2}, {3, 5}));
+}
+
+// What the branch that is not taken would do does not matter: its logarithm has no finite gradient at 0.
+TEST_CASE("gradient of an onnx If has nothing of the other branch", "[frontend]") {
+  OnnxModel log = model(R"(node { op_type: "ReduceSum" input: "x" output: "sum" attribute { name: "keepdims" type: INT i: 0 } }
+    node { op_type: "Greater" input: "sum" input: "zero" output: "c" }
+    node { op_type: "If" input: "c" output: "y"
+      attribute { name: "then_branch" type: GRAPH g { name: "t" node { op_type: "Log" input: "x" output: "a" } output { name: "a" } } }
+      attribute { name: "else_branch" type: GRAPH g { name: "e" node { op_type: "Mul" input: "x" input: "x" output: "b" } output { name: "b" } } } } )" +
+                        scalar("zero", TensorProto::FLOAT, "float_data: 0"));
+  CHECK(holds(gradientOf(log, {f32({2}, {0, -2})}, f32({2}, {1, 10})), {2}, {0, -40}));
+  CHECK(holds(gradientOf(log, {f32({2}, {4, 2})}, f32({2}, {1, 10})), {2}, {0.25, 5}));
+}
+
+// The gradient is that of the branch that runs.
 TEST_CASE("gradient of an onnx If", "[frontend]") {
   OnnxModel square = model(R"(node { op_type: "ReduceSum" input: "x" output: "sum" attribute { name: "keepdims" type: INT i: 0 } }
     node { op_type: "Greater" input: "sum" input: "zero" output: "c" }
@@ -115,8 +156,8 @@ TEST_CASE("onnx If of a condition that only a run finds refuses to train statist
   CHECK_THAT(importError(norm, options), contains("no error"));
   options.training = true;
   CHECK_THAT(importError(norm, options),
-             contains("(If, opset 17): its condition is only known at run time, so that both branches are computed, but a "
-                      "BatchNormalization of its then_branch would learn"));
+             contains("(If, opset 17): its condition is only known at run time, but a BatchNormalization of its then_branch would learn "
+                      "its running statistics only where that runs"));
 }
 
 TEST_CASE("onnx Loop of known trips is unrolled", "[frontend]") {

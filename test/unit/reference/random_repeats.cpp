@@ -94,14 +94,25 @@ private:
     }
   }
 
+  // Writes whether the sum of a value is large, which may be so in some iterations only.
+  std::string condition(const Scope &scope) {
+    const std::string sum = name(), bound = name(), holds = name();
+    text += "  " + sum + " = nn.reduce sum " + pick(scope.values) + " dims = [0, 1] : " + kValue + " -> tensor<f64>\n  " + bound +
+            " = nn.constant dense<0.1> : tensor<f64>\n  " + holds + " = nn.compare gt " + sum + ", " + bound +
+            " : tensor<f64> -> tensor<i1>\n";
+    return holds;
+  }
+
   void repeat(Scope &scope, int64_t depth) {
     std::vector<std::pair<std::string, int64_t>> sliced;
+    const std::string holds = below(3) == 0 ? condition(scope) : "";
     for (const auto &stack : scope.stacks) {
-      if (stack.second == count && below(3) > 0) {
+      if (stack.second == count && holds.empty() && below(3) > 0) {
         sliced.push_back(stack);
       }
     }
-    const int64_t times = sliced.empty() ? below(4) : count, carried = below(3), stacked = 1 + below(2);
+    const int64_t times = !holds.empty() ? 1 : sliced.empty() ? below(4) : count;
+    const int64_t carried = holds.empty() ? below(3) : 1 + below(2), stacked = holds.empty() ? 1 + below(2) : 0;
     Scope inside;
     std::string groups, types, results;
     auto enter = [&](const std::string &outside, const std::string &type, std::string &list) {
@@ -134,7 +145,8 @@ private:
     }
     const std::string made = name();
     text += "  " + made + ":" + std::to_string(carried + stacked) + " = nn.repeat " + std::to_string(times) +
-            (below(2) ? " reversed" : "") + groups + " : (" + types + ") -> (" + results + ") {\n";
+            (below(2) ? " reversed" : "") + (holds.empty() ? "" : " when " + holds) + groups + " : (" + types +
+            (holds.empty() ? "" : ", tensor<i1>") + ") -> (" + results + ") {\n";
     combine(inside, 1 + below(3));
     if (depth < 2 && below(2)) {
       repeat(inside, depth + 1);

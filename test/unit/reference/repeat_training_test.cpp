@@ -100,6 +100,31 @@ const std::string kSums = R"(
   return %loss : tensor<f64>
 )";
 
+// A branch that runs and one that does not, by a parameter; the samples go through both.
+const std::string kConditions = R"(
+  %most = nn.reduce max %b dims = [0] : tensor<4xf64> -> tensor<f64>
+  %large = nn.constant dense<100.0> : tensor<f64>
+  %isSmall = nn.compare lt %most, %large : tensor<f64> -> tensor<i1>
+  %isLarge = nn.not %isSmall : tensor<i1>
+  %rows = nn.reduce sum %x dims = [1] : tensor<Bx3x4xf64> -> tensor<Bx4xf64>
+  %y = nn.repeat 1 when %isSmall carried(%a = %zeros) captured(%row = %rows, %v = %w)
+      : (tensor<Bx4xf64>, tensor<Bx4xf64>, tensor<4x4xf64>, tensor<i1>) -> tensor<Bx4xf64> {
+    %p = nn.matmul %row, %v : tensor<Bx4xf64>, tensor<4x4xf64> -> tensor<Bx4xf64>
+    %t = nn.tanh %p : tensor<Bx4xf64>
+    nn.yield %t : tensor<Bx4xf64>
+  }
+  %z = nn.repeat 1 when %isLarge carried(%a = %y) captured(%row = %rows) : (tensor<Bx4xf64>, tensor<Bx4xf64>, tensor<i1>) -> tensor<Bx4xf64> {
+    %e = nn.exp %row : tensor<Bx4xf64>
+    %s = nn.add %e, %a : tensor<Bx4xf64>
+    nn.yield %s : tensor<Bx4xf64>
+  }
+  %bs = nn.broadcast %b dims = [1] : tensor<4xf64> -> tensor<Bx4xf64>
+  %q = nn.mul %z, %bs : tensor<Bx4xf64>
+  %sum = nn.reduce sum %q dims = [0, 1] : tensor<Bx4xf64> -> tensor<f64>
+  %loss = nn.mul %sum, %share : tensor<f64>
+  return %loss : tensor<f64>
+)";
+
 // Each iteration divides by how many samples count, which all take from outside; a parameter is added at first, and another one each time.
 // A loop within the loop has samples too.
 const std::string kQuotients = R"(
@@ -238,8 +263,8 @@ double differenceOf(const std::vector<double> &a, const std::vector<double> &b) 
 
 TEST_CASE("nn.repeat: a step in micro-batches is the step on the whole batch", "[reference][repeat]") {
   const std::vector<Tensor> inputs = inputsOf(kSamples * kParts);
-  for (const auto &[name, body] :
-       std::map<std::string, std::string>{{"states", kStates}, {"sums", kSums}, {"quotients", kQuotients}, {"drawn", kDrawn}}) {
+  for (const auto &[name, body] : std::map<std::string, std::string>{
+           {"states", kStates}, {"sums", kSums}, {"quotients", kQuotients}, {"drawn", kDrawn}, {"conditions", kConditions}}) {
     INFO(name);
     OwningOpRef<ModuleOp> whole = stepOf(model(body, kSamples * kParts), 1, 0, /*unrolls=*/true);
     OwningOpRef<ModuleOp> same = stepOf(model(body, kSamples * kParts), 1, 0, /*unrolls=*/false);
@@ -257,7 +282,7 @@ TEST_CASE("nn.repeat: a step in micro-batches is the step on the whole batch", "
 TEST_CASE("nn.repeat: an evaluation of several batches is that of all samples", "[reference][repeat]") {
   const int64_t samples = kSamples * kParts - 1;
   const std::vector<Tensor> inputs = inputsOf(kSamples * kParts);
-  for (const std::string &body : {kStates, kSums, kQuotients}) {
+  for (const std::string &body : {kStates, kSums, kQuotients, kConditions}) {
     INFO(body);
     OwningOpRef<ModuleOp> module = stepOf(model(body, kSamples, 2), 1, 0, /*unrolls=*/false);
     OwningOpRef<ModuleOp> whole = stepOf(model(body, samples, 2), 1, 0, /*unrolls=*/true);

@@ -28,6 +28,7 @@
 #include "compiler/report/timeline_svg.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/dist.h"
+#include "dialects/dist/recompute_rules.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/programs.h"
@@ -147,12 +148,43 @@ private:
     return failed(passes.run(*module)) ? failure() : dump("lift", *module);
   }
 
+  LogicalResult runTrainPasses(ModuleOp model) {
+    PassManager passes(&context);
+    pipelines::addTrainPasses(passes, job, target->kind(), options.joinsAttention);
+    return passes.run(model);
+  }
+
+  // Has as many loops computed again in segments as the memory of a device asks for. What is wrong with the job is reported later.
+  void chooseLoops() {
+    Builder builder(&context);
+    ScopedDiagnosticHandler silent(&context, [](Diagnostic &) { return success(); });
+    auto train = [&](int64_t loops) {
+      OwningOpRef<ModuleOp> trained = module->clone();
+      (*trained)->setAttr(dist::kSegmentedLoopsAttr, builder.getI64IntegerAttr(loops));
+      return succeeded(runTrainPasses(*trained)) ? std::move(trained) : OwningOpRef<ModuleOp>();
+    };
+    FailureOr<int64_t> loops = trials.chooseLoops(train, listVariants().variants.front());
+    if (succeeded(loops) && *loops > 0) {
+      (*module)->setAttr(dist::kSegmentedLoopsAttr, builder.getI64IntegerAttr(*loops));
+    }
+  }
+
+  pipelines::VariantList listVariants() {
+    pipelines::VariantList list = pipelines::listVariants(job, target->kind());
+    for (pipelines::Variant &variant : list.variants) {
+      variant.overlaps = options.overlaps;
+      if (variant.search) {
+        variant.search->seconds = options.searchSeconds;
+      }
+    }
+    return list;
+  }
+
   LogicalResult train() {
     classLabels = findClassLabels(job, *module);
-    PassManager passes(&context);
     pipelines::attachSettings(*module, job);
-    pipelines::addTrainPasses(passes, job, target->kind(), options.joinsAttention);
-    if (failed(passes.run(*module))) {
+    chooseLoops();
+    if (failed(runTrainPasses(*module))) {
       return failure();
     }
     if (func::FuncOp decode = nn::findProgram(*module, nn::ProgramRole::Decode)) {
@@ -180,13 +212,7 @@ private:
 
   // Compiles the programs once for each variant, each time from the same module on global shapes, and puts the tables together.
   LogicalResult lower() {
-    variantList = pipelines::listVariants(job, target->kind());
-    for (pipelines::Variant &variant : variantList.variants) {
-      variant.overlaps = options.overlaps;
-      if (variant.search) {
-        variant.search->seconds = options.searchSeconds;
-      }
-    }
+    variantList = listVariants();
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (pipelines::Variant &variant : variantList.variants) {
       if (failed(trials.fitSearch(*programs, variant))) {

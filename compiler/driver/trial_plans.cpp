@@ -57,6 +57,33 @@ LogicalResult TrialPlans::chooseRecompute(ModuleOp programs, pipelines::Variant 
   return success(succeeded(moves));
 }
 
+FailureOr<int64_t> TrialPlans::chooseLoops(function_ref<OwningOpRef<ModuleOp>(int64_t)> train, pipelines::Variant variant) const {
+  if (job.recompute() != job::Recompute::AUTO) {
+    return 0;
+  }
+  return planning::findLeastMoves(memoryLimit, [&](int64_t count) -> FailureOr<planning::RecomputeTrial> {
+    OwningOpRef<ModuleOp> trained = train(count);
+    if (!trained) {
+      return failure();
+    }
+    auto loops = (*trained)->getAttrOfType<IntegerAttr>(dist::kSegmentedLoopsAttr);
+    if (!loops || loops.getInt() == 0) {
+      return planning::RecomputeTrial();
+    }
+    FailureOr<planning::RecomputeTrial> planned = planWhole(*trained, variant);
+    return failed(planned) ? planned : planning::RecomputeTrial{planned->bytes, loops.getInt()};
+  });
+}
+
+// Plans the memory of programs on global shapes.
+FailureOr<planning::RecomputeTrial> TrialPlans::planWhole(ModuleOp programs, pipelines::Variant &variant) const {
+  if (failed(fitSearch(programs, variant)) || failed(pipelines::inferLayouts(programs, variant, job)) ||
+      failed(chooseRecompute(programs, variant))) {
+    return failure();
+  }
+  return plan(programs, variant);
+}
+
 // Plans the memory of a copy of programs that have layouts.
 FailureOr<planning::RecomputeTrial> TrialPlans::plan(ModuleOp programs, const pipelines::Variant &variant) const {
   OwningOpRef<ModuleOp> trial = programs.clone();

@@ -27,7 +27,13 @@ public:
   // Sets the amount of rematerialization of a variant with these programs, which have layouts, where the job leaves it open.
   mlir::LogicalResult chooseRecompute(mlir::ModuleOp programs, pipelines::Variant &variant) const;
 
+  // Returns how many loops of a model, for the trained programs of it that `train` returns for a number of them, are to be computed again
+  // in segments, where the job leaves it open: none if the programs fit without.
+  mlir::FailureOr<int64_t> chooseLoops(llvm::function_ref<mlir::OwningOpRef<mlir::ModuleOp>(int64_t)> train,
+                                       pipelines::Variant variant) const;
+
 private:
+  mlir::FailureOr<planning::RecomputeTrial> planWhole(mlir::ModuleOp programs, pipelines::Variant &variant) const;
   mlir::FailureOr<planning::RecomputeTrial> plan(mlir::ModuleOp programs, const pipelines::Variant &variant) const;
 
   const job::Job &job;

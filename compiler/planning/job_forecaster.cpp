@@ -9,6 +9,7 @@
 #include "compiler/planning/fit_search.h"
 #include "compiler/planning/recompute_search.h"
 #include "compiler/planning/sync_search.h"
+#include "dialects/dist/recompute_rules.h"
 
 using namespace mlir;
 
@@ -28,10 +29,10 @@ FailureOr<ModuleOp> JobForecaster::import(const job::Job &job) {
   return *module;
 }
 
-FailureOr<ModuleOp> JobForecaster::train(const job::Job &job) {
+FailureOr<ModuleOp> JobForecaster::train(const job::Job &job, int64_t loops) {
   // Of all that jobs with as many micro-batches differ in here, batch normalization alone knows the mesh.
   const int64_t replicas = job.batch_norm() == job::BatchNorm::PER_REPLICA ? job::batchReplicas(job) : 1;
-  OwningOpRef<ModuleOp> &module = trained[{job::microBatches(job), replicas}];
+  OwningOpRef<ModuleOp> &module = trained[{job::microBatches(job), replicas, loops}];
   if (!module) {
     FailureOr<ModuleOp> model = import(job);
     if (failed(model)) {
@@ -41,6 +42,9 @@ FailureOr<ModuleOp> JobForecaster::train(const job::Job &job) {
     PassManager passes(&context);
     passes.enableVerifier(false); // see forecast()
     pipelines::attachSettings(*copy, job);
+    if (job.recompute() == job::Recompute::AUTO) {
+      (*copy)->setAttr(dist::kSegmentedLoopsAttr, Builder(&context).getI64IntegerAttr(loops));
+    }
     pipelines::addTrainPasses(passes, job, input.target->kind(), options.joinsAttention);
     if (failed(passes.run(*copy))) {
       return failure();
@@ -51,18 +55,37 @@ FailureOr<ModuleOp> JobForecaster::train(const job::Job &job) {
 }
 
 FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, double searchSeconds) {
-  FailureOr<ModuleOp> programs = train(job);
-  if (failed(programs)) {
+  FailureOr<Forecast> found = failure();
+  int64_t tried = -1; // loops of `found`
+  auto tryLoops = [&](int64_t loops) -> FailureOr<RecomputeTrial> {
+    FailureOr<ModuleOp> programs = train(job, loops);
+    found = failed(programs) ? FailureOr<Forecast>() : forecastTrained(*programs, job, searchSeconds);
+    tried = loops;
+    if (failed(found)) {
+      return failure();
+    }
+    auto all = (*programs)->getAttrOfType<IntegerAttr>(dist::kSegmentedLoopsAttr);
+    return RecomputeTrial{found->memory.bytes(), all ? all.getInt() : 0};
+  };
+  if (job.recompute() != job::Recompute::AUTO) {
+    return failed(tryLoops(0)) ? FailureOr<Forecast>() : found;
+  }
+  FailureOr<int64_t> loops = findLeastMoves(input.memoryLimit, tryLoops);
+  if (failed(loops) || (*loops != tried && failed(tryLoops(*loops)))) {
     return failure();
   }
+  return found;
+}
+
+FailureOr<Forecast> JobForecaster::forecastTrained(ModuleOp programs, const job::Job &job, double searchSeconds) {
   pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
   variant.overlaps = options.overlaps;
   if (!variant.search) {
-    return forecastLayouts(*programs, variant, job);
+    return forecastLayouts(programs, variant, job);
   }
   variant.search->seconds = searchSeconds;
   variant.search->takesSmallest = true;
-  return forecastSearched(*programs, variant, job);
+  return forecastSearched(programs, variant, job);
 }
 
 // Gives the search a limit with which the program fits.

@@ -9,6 +9,7 @@
 #include "compiler/planning/forecast.h"
 
 #include <map>
+#include <tuple>
 
 namespace ashlar::planning {
 
@@ -23,14 +24,16 @@ public:
   // Returns the model for the batch of a checked job. Fails, with an error, where it cannot be imported.
   mlir::FailureOr<mlir::ModuleOp> import(const job::Job &job);
 
-  // Returns the programs of a checked job on global shapes. Fails, with an error, where the model cannot be imported or trained.
-  mlir::FailureOr<mlir::ModuleOp> train(const job::Job &job);
+  // Returns the programs of a checked job on global shapes, with so many loops computed again in segments beside the ones of its rules.
+  // Fails, with an error, where the model cannot be imported or trained.
+  mlir::FailureOr<mlir::ModuleOp> train(const job::Job &job, int64_t loops = 0);
 
   // Returns the cost of a step of a checked job. In mode AUTO layouts are searched for at most so many seconds; with `recompute: AUTO`
   // rematerialization goes on until the program fits the memory limit of the input. Fails, with an error, where the job cannot be compiled.
   mlir::FailureOr<Forecast> forecast(const job::Job &job, double searchSeconds);
 
 private:
+  mlir::FailureOr<Forecast> forecastTrained(mlir::ModuleOp programs, const job::Job &job, double searchSeconds);
   mlir::FailureOr<Forecast> forecastSearched(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
   mlir::FailureOr<Forecast> forecastRecomputed(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
   mlir::FailureOr<Forecast> forecastLayouts(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
@@ -38,8 +41,8 @@ private:
   const command::Options &options;
   command::Input &input;
   mlir::MLIRContext &context;
-  std::map<int64_t, mlir::OwningOpRef<mlir::ModuleOp>> imported;                    // by micro-batches
-  std::map<std::pair<int64_t, int64_t>, mlir::OwningOpRef<mlir::ModuleOp>> trained; // by micro-batches and replicas
+  std::map<int64_t, mlir::OwningOpRef<mlir::ModuleOp>> imported;                              // by micro-batches
+  std::map<std::tuple<int64_t, int64_t, int64_t>, mlir::OwningOpRef<mlir::ModuleOp>> trained; // by these, replicas and loops
 };
 
 } // namespace ashlar::planning

@@ -18,6 +18,10 @@ namespace ashlar::dist {
 // Attribute of modules: the number of moves by cost (i64; ashlar-recompute).
 inline constexpr llvm::StringLiteral kRecomputeMovesAttr = "dist.recompute_moves";
 
+// Attribute of modules: how many loops without a rule are computed again in segments, and behind ashlar-segment-repeats the number of them
+// that there are (i64). There is none where rules alone decide.
+inline constexpr llvm::StringLiteral kSegmentedLoopsAttr = "dist.segmented_loops";
+
 // Attribute of modules: the rules (array of SettingAttr with values of the names below, each a BoolAttr).
 inline constexpr llvm::StringLiteral kRecomputeRulesAttr = "dist.recompute_rules";
 inline constexpr llvm::StringLiteral kRecomputeAttr = "recompute";

@@ -188,7 +188,8 @@ def SegmentRepeatsPass : Pass<"ashlar-segment-repeats", "::mlir::ModuleOp"> {
     The gradient of a repeat stacks values of all its iterations. In @train_step a repeat that a rule of rematerialization matches
     (`recompute: true`, docs/recompute.md) becomes a repeat over segments of about the square root of its iterations: then the carried values
     at the begin of each segment are stacked, and the values of one segment while its gradient is computed. What is left where no divisor is
-    near the root is a shorter segment behind the others. Fewer than 4 iterations have no segments.
+    near the root is a shorter segment behind the others. Fewer than 4 iterations have no segments. The attribute dist.segmented_loops of the
+    module (recompute_rules.h) has so many repeats without a rule done, the ones first whose iterations have most bytes.
 
         %last = nn.repeat 6 carried(%a = %first) sliced(%x = %xs) : (tensor<4xf32>, tensor<6x4xf32>) -> (tensor<4xf32>) {
           %next = nn.mul %a, %x : tensor<4xf32>

@@ -8,12 +8,14 @@
 #include "dialects/nn/programs.h"
 #include "dialects/nn/repeat/repeats.h"
 #include "dialects/nn/result_names.h"
+#include "dialects/support/element_type.h"
 #include "dialects/support/tensor_values.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
 #include <cmath>
+#include <map>
 
 using namespace mlir;
 
@@ -36,6 +38,13 @@ int64_t segmentLength(int64_t count) {
     }
   }
   return root;
+}
+
+// Returns the bytes of the values of all iterations, of which a gradient needs about the same part in all repeats.
+int64_t bytesOfIterations(nn::RepeatOp op) {
+  int64_t bytes = 0;
+  op.getBody().walk([&](Operation *each) { bytes += nn::countRuns(each) * static_cast<int64_t>(totalByteSize(each->getResultTypes())); });
+  return bytes;
 }
 
 // Makes of a repeat one of segments, and one of the iterations that are left.
@@ -86,7 +95,7 @@ private:
       types.push_back(typeOf(whole).clone(withRows(shapeOf(whole), iterations)));
     }
     auto made = nn::RepeatOp::create(builder, op.getLoc(), types, builder.getI64IntegerAttr(iterations), op.getReversedAttr(), carried,
-                                     sliced, op.getCaptured());
+                                     sliced, op.getCaptured(), /*condition=*/Value());
     IRMapping mapping;
     op.getBody().cloneInto(&made.getBody(), mapping);
     made->setAttr(nn::kComputedAgainAttr, builder.getUnitAttr());
@@ -132,14 +141,27 @@ struct SegmentRepeatsPass : public impl::SegmentRepeatsPassBase<SegmentRepeatsPa
   void runOnOperation() override {
     const dist::RecomputeRules rules(getOperation());
     func::FuncOp step = nn::findProgram(getOperation(), nn::ProgramRole::TrainStep);
-    if (!step || rules.empty()) {
+    const auto asked = getOperation()->getAttrOfType<IntegerAttr>(dist::kSegmentedLoopsAttr);
+    if (!step || (rules.empty() && !asked)) {
       return;
     }
-    SmallVector<nn::RepeatOp> repeats;
-    for (auto op : step.front().getOps<nn::RepeatOp>()) {
-      if (static_cast<int64_t>(op.getCount()) >= kLeastCount && rules.of(nn::getPath(op.getLoc())).recompute.value_or(false)) {
+    SmallVector<nn::RepeatOp> repeats, others;
+    step.walk([&](nn::RepeatOp op) {
+      if (static_cast<int64_t>(op.getCount()) >= kLeastCount && nn::countRuns(op) == 1) { // in branches, too
+        const std::optional<bool> recompute = rules.of(nn::getPath(op.getLoc())).recompute;
+        (recompute == true ? repeats : others).append(recompute == false ? 0 : 1, op);
+      }
+    });
+    if (asked) {
+      std::multimap<int64_t, nn::RepeatOp, std::greater<>> largest; // by bytes; equal ones in the order of the program
+      for (nn::RepeatOp op : others) {
+        largest.emplace(bytesOfIterations(op), op);
+      }
+      for (auto [bytes, op] :
+           llvm::make_range(largest.begin(), std::next(largest.begin(), std::min<int64_t>(asked.getInt(), largest.size())))) {
         repeats.push_back(op);
       }
+      getOperation()->setAttr(dist::kSegmentedLoopsAttr, IntegerAttr::get(asked.getType(), static_cast<int64_t>(others.size())));
     }
     for (nn::RepeatOp op : repeats) {
       Segmentation(op).run();

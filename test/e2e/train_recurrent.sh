@@ -33,6 +33,21 @@ temporaries() { sed -n '/^memory/s/.* \([0-9.]*\) MB temporaries.*/\1/p' "$1"; }
 awk -v all="$(temporaries plan.txt)" -v some="$(temporaries segments.txt)" 'BEGIN { exit !(some != "" && some < 0.95 * all) }' ||
   fail "segments have $(temporaries segments.txt) MB of temporaries, without them it is $(temporaries plan.txt)"
 
+# AUTO does so with as few loops as fit: none with much memory, else the largest ones first. `ashlarc plan` finds the same.
+{ cat "$jobs/mlp.txtpb"; echo 'recompute: AUTO'; } > auto.txtpb
+bytes() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["bytes"])' "$1"; }
+for job in mlp segments auto; do
+  [ $job = mlp ] && file="$jobs/mlp.txtpb" || file=$job.txtpb
+  limit=$([ $job = auto ] && echo "--memory $((($(bytes mlp.json) + $(bytes segments.json)) / 2))B" || true)
+  "$tools/ashlarc" recurrent.onnx --job "$file" --mesh dp=1 $limit --report $job.json -o $job.program
+done
+[ "$(bytes segments.json)" -lt "$(bytes auto.json)" ] && [ "$(bytes auto.json)" -lt "$(bytes mlp.json)" ] ||
+  fail "AUTO takes $(bytes auto.json) bytes, between $(bytes segments.json) and $(bytes mlp.json)"
+./auto.program --steps 100 --log-every 50 --threads 1 > auto.log
+expect_close first.log auto.log 1e-4
+"$tools/ashlarc" recurrent.onnx --job auto.txtpb --mesh dp=1 --memory "$(bytes mlp.json)B" --report roomy.json -o roomy
+[ "$(bytes roomy.json)" = "$(bytes mlp.json)" ] || fail "with $(bytes mlp.json) bytes a program of $(bytes roomy.json) is chosen"
+
 # Code does not depend on the number of steps.
 python3 "$(dirname "$0")/recurrent_model.py" long.onnx 4096
 "$tools/ashlarc" long.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o long

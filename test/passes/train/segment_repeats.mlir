@@ -74,3 +74,57 @@ func.func @eval_step(%first: tensor<4xf32>, %xs: tensor<7x4xf32>) -> tensor<4xf3
   return %last : tensor<4xf32>
 }
 }
+
+// -----
+
+// Of the loops without a rule the one whose iterations have most bytes; the attribute then says how many there are. A rule keeps a loop whole.
+// CHECK: module attributes {{.*}}dist.segmented_loops = 2
+module attributes {dist.recompute_rules = [#dist.setting<match = "net/whole", values = {recompute = false}>], dist.segmented_loops = 1 : i64} {
+// CHECK-LABEL: @train_step
+// CHECK: nn.repeat 16 carried
+// CHECK: nn.tanh %{{.*}} : tensor<4xf32>
+// CHECK: nn.repeat 3 carried
+// CHECK-NEXT: nn.repeat 3 carried
+// CHECK: nn.repeat 100 carried
+func.func @train_step(%x: tensor<4xf32>, %y: tensor<64xf32>) -> tensor<f32>
+    attributes {nn.program = #nn.program<train_step>} {
+  %0 = nn.repeat 16 carried(%h = %x) : (tensor<4xf32>) -> tensor<4xf32> {
+    %n = nn.tanh %h : tensor<4xf32>
+    nn.yield %n : tensor<4xf32>
+  } loc("net/small")
+  %1 = nn.repeat 9 carried(%h = %y) : (tensor<64xf32>) -> tensor<64xf32> {
+    %n = nn.tanh %h : tensor<64xf32>
+    nn.yield %n : tensor<64xf32>
+  } loc("net/large")
+  %2 = nn.repeat 100 carried(%h = %y) : (tensor<64xf32>) -> tensor<64xf32> {
+    %n = nn.tanh %h : tensor<64xf32>
+    nn.yield %n : tensor<64xf32>
+  } loc("net/whole")
+  %3 = nn.add %1, %2 : tensor<64xf32>
+  %4 = nn.reduce sum %3 dims = [0] : tensor<64xf32> -> tensor<f32>
+  %5 = nn.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>
+  %loss = nn.add %4, %5 : tensor<f32>
+  return %loss : tensor<f32>
+}
+}
+
+// -----
+
+// A loop in a branch has segments, too.
+module attributes {dist.recompute_rules = [#dist.setting<match = "net", values = {recompute = true}>]} {
+// CHECK-LABEL: @train_step
+// CHECK: nn.repeat 1 when
+// CHECK: nn.repeat 3 carried
+// CHECK-NEXT: nn.repeat 3 carried
+func.func @train_step(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<f32> attributes {nn.program = #nn.program<train_step>} {
+  %0 = nn.repeat 1 when %c carried(%a = %x) : (tensor<4xf32>, tensor<i1>) -> tensor<4xf32> {
+    %1 = nn.repeat 9 carried(%h = %a) : (tensor<4xf32>) -> tensor<4xf32> {
+      %n = nn.tanh %h : tensor<4xf32>
+      nn.yield %n : tensor<4xf32>
+    } loc("net/loop")
+    nn.yield %1 : tensor<4xf32>
+  }
+  %loss = nn.reduce sum %0 dims = [0] : tensor<4xf32> -> tensor<f32>
+  return %loss : tensor<f32>
+}
+}

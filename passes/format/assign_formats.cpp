@@ -6,6 +6,7 @@
 #include "passes/format/passes.h"
 
 #include "dialects/exec/target_traits.h"
+#include "dialects/nn/repeat/flat_repeats.h"
 #include "dialects/nn/windows/convolution.h"
 #include "dialects/support/operands_first.h"
 #include "dialects/support/tensor_values.h"
@@ -53,13 +54,16 @@ public:
         putWeightsLast(&op);
       }
     }
+    DenseSet<Operation *> replaced; // with an effect
     for (Operation &op : llvm::make_early_inc_range(function.front())) {
-      if (!followsReaders(&op) && !computeInOrder(&op)) {
+      if (placeCarried(&op)) {
+        replaced.insert(&op);
+      } else if (!followsReaders(&op) && !computeInOrder(&op)) {
         computeAsItIs(&op);
       }
     }
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.front()))) {
-      if (isOpTriviallyDead(&op)) { // each reader has taken a copy
+      if (isOpTriviallyDead(&op) || replaced.contains(&op)) { // each reader has taken a copy
         op.erase();
       }
     }
@@ -207,6 +211,45 @@ private:
     }
   }
 
+  // Has a flat loop carry a value with the channels last where convolutions read it. Returns false for all other ops.
+  bool placeCarried(Operation *op) {
+    Value carried = nn::findCarried(op);
+    if (!carried || (carried == op->getResult(0) ? !isConvolved(carried) : !placed.contains(carried))) {
+      return false;
+    }
+    const DimOrder order = channelsLastOrder(typeOf(carried).getRank());
+    builder.setInsertionPoint(op);
+    Operation *copy = builder.clone(*op);
+    auto orderOfOperand = [&](Value operand) { // a condition is a scalar
+      return typeOf(operand) == typeOf(carried) ? order : identityOrder(typeOf(operand).getRank());
+    };
+    SmallVector<DimOrder> operands = llvm::map_to_vector(op->getOperands(), orderOfOperand);
+    finish(op, copy, operands, {order});
+    placed[op->getResult(0)] = {copy->getResult(0), order};
+    return true;
+  }
+
+  // Whether a convolution reads a value, or what ops make of it that keep its order.
+  static bool isConvolved(Value value) {
+    SmallVector<Value> pending = {value};
+    DenseSet<Operation *> seen;
+    while (!pending.empty()) {
+      Value next = pending.pop_back_val();
+      for (OpOperand &use : next.getUses()) {
+        Operation *user = use.getOwner();
+        if (std::optional<nn::Convolution> conv = nn::Convolution::find(user)) {
+          if (typeOf(value).getRank() == typeOf(conv->weights).getRank() && conv->weights != next) {
+            return true;
+          }
+        } else if (!nn::findCarried(user) && (isElementwise(user) || isa<DimOrderOpInterface>(user)) && seen.insert(user).second &&
+                   typeOf(user->getResult(0)).getRank() == typeOf(value).getRank()) {
+          pending.push_back(user->getResult(0));
+        }
+      }
+    }
+    return false;
+  }
+
   void computeAsItIs(Operation *op) {
     for (OpOperand &operand : op->getOpOperands()) {
       operand.set(find(operand.get(), identityOrder(typeOf(operand.get()).getRank())));
@@ -305,12 +348,28 @@ private:
   std::map<std::pair<void *, std::vector<int64_t>>, Value> found;
 };
 
+bool hasConvolutionInRepeat(func::FuncOp function) {
+  return function
+      .walk([](Operation *op) {
+        const bool isInside = op->getParentOfType<nn::RepeatOp>() && nn::Convolution::find(op);
+        return isInside ? WalkResult::interrupt() : WalkResult::advance();
+      })
+      .wasInterrupted();
+}
+
 struct AssignFormats : impl::AssignFormatsPassBase<AssignFormats> {
   using AssignFormatsPassBase::AssignFormatsPassBase;
 
   void runOnOperation() override {
     for (auto function : getOperation().getOps<func::FuncOp>()) {
+      const bool isFlat = !function.isExternal() && hasConvolutionInRepeat(function);
+      if (isFlat) { // a transpose of what is the same in all iterations goes in front of the loop
+        nn::flattenRepeats(function.front());
+      }
       FunctionFormats(function, exec::traitsOf(target)).run();
+      if (isFlat && failed(nn::nestRepeats(function.front()))) {
+        return signalPassFailure();
+      }
     }
   }
 };

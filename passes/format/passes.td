@@ -13,7 +13,7 @@ def AssignFormatsPass : Pass<"ashlar-assign-formats", "::mlir::ModuleOp"> {
     Convolutions get their channels last, and so do their weights where the library of the target prefers that. Ops on their results, and
     the ops after them, keep the order; broadcasts, constants and random numbers are made in the order of their readers. A transpose remains
     only where an op needs the original order (a matrix product, a reshape of dims that are no longer adjacent, a result of the program) and
-    at inputs. docs/convolution.md.
+    at inputs. A value that a loop carries has its channels last in all iterations where a convolution reads it. docs/convolution.md.
 
         %y = nn.conv %x, %w windows = [...] : tensor<8x3x32x32xf32>, tensor<64x3x3x3xf32> -> tensor<8x64x32x32xf32>
         %h = nn.relu %y : tensor<8x64x32x32xf32>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# MLIR and LLVM as shared libraries, the one precompiled header, and the macros for dialects and passes.
+# MLIR and LLVM as shared libraries, the two precompiled headers, and the macros for dialects and passes.
 
 find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
 message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}")
@@ -21,19 +21,27 @@ include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 target_compile_definitions(ashlar_mlir INTERFACE ${ASHLAR_LLVM_DEFINITIONS})
 target_link_libraries(ashlar_mlir INTERFACE MLIR LLVM)
 
-if(ASHLAR_PCH)
-  add_library(ashlar_pch OBJECT ${PROJECT_SOURCE_DIR}/tools/cmake/pch.cpp)
-  target_link_libraries(ashlar_pch PUBLIC ashlar_mlir)
-  target_include_directories(ashlar_pch PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
-  ashlar_warnings(ashlar_pch)
-  target_compile_options(ashlar_pch PRIVATE -Xclang -fno-pch-timestamp)
-  target_precompile_headers(ashlar_pch PRIVATE ${PROJECT_SOURCE_DIR}/tools/cmake/pch.h)
-endif()
-
-# Lets `target` start from the shared precompiled header. It must build without it too.
-function(ashlar_use_pch target)
+# Compiles a header for targets that start from it. ashlar_add_pch(NAME header [DEPENDS tablegen targets...])
+function(ashlar_add_pch name header)
+  cmake_parse_arguments(ARG "" "" "DEPENDS" ${ARGN})
   if(ASHLAR_PCH)
-    target_precompile_headers(${target} REUSE_FROM ashlar_pch)
+    add_library(${name} OBJECT ${PROJECT_SOURCE_DIR}/tools/cmake/pch.cpp)
+    target_link_libraries(${name} PUBLIC ashlar_mlir)
+    target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+    ashlar_warnings(${name})
+    target_compile_options(${name} PRIVATE -Xclang -fno-pch-timestamp)
+    target_precompile_headers(${name} PRIVATE ${header})
+    if(ARG_DEPENDS)
+      add_dependencies(${name} ${ARG_DEPENDS})
+    endif()
+  endif()
+endfunction()
+ashlar_add_pch(ashlar_pch ${PROJECT_SOURCE_DIR}/tools/cmake/pch.h)
+
+# Lets `target` start from a precompiled header. It must build without it too.
+function(ashlar_use_pch target pch)
+  if(ASHLAR_PCH)
+    target_precompile_headers(${target} REUSE_FROM ${pch})
     target_compile_options(${target} PRIVATE -Xclang -fno-pch-timestamp)
     get_target_property(type ${target} TYPE)
     if(type STREQUAL EXECUTABLE)
@@ -47,7 +55,7 @@ endfunction()
 function(ashlar_add_mlir_library name)
   cmake_parse_arguments(ARG "" "" "LINK;DEPENDS" ${ARGN})
   ashlar_add_library(${name} ${ARG_UNPARSED_ARGUMENTS} LINK ashlar_mlir ${ARG_LINK})
-  ashlar_use_pch(${name})
+  ashlar_use_pch(${name} ashlar_pch)
   if(ARG_DEPENDS)
     add_dependencies(${name} ${ARG_DEPENDS})
   endif()
@@ -56,7 +64,7 @@ endfunction()
 # A Catch2 program that uses MLIR, as ashlar_add_unit_test has it.
 function(ashlar_add_mlir_unit_test name)
   ashlar_add_unit_test(${name} ${ARGN})
-  ashlar_use_pch(test_${name})
+  ashlar_use_pch(test_${name} ashlar_test_pch)
 endfunction()
 
 # Generates ops, types, attributes and the dialect class from dialects/<name>/<name>.td into the same folder of the build tree.

@@ -38,8 +38,11 @@ awk -v all="$(temporaries plan.txt)" -v some="$(temporaries segments.txt)" 'BEGI
 bytes() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["memory"]["bytes"])' "$1"; }
 for job in mlp segments auto; do
   [ $job = mlp ] && file="$jobs/mlp.txtpb" || file=$job.txtpb
-  limit=$([ $job = auto ] && echo "--memory $((($(bytes mlp.json) + $(bytes segments.json)) / 2))B" || true)
-  "$tools/ashlarc" recurrent.onnx --job "$file" --mesh dp=1 $limit --report $job.json -o $job.program
+  limit=()
+  if [ $job = auto ]; then
+    limit=(--memory "$((($(bytes mlp.json) + $(bytes segments.json)) / 2))B")
+  fi
+  "$tools/ashlarc" recurrent.onnx --job "$file" --mesh dp=1 ${limit[@]+"${limit[@]}"} --report $job.json -o $job.program
 done
 [ "$(bytes segments.json)" -lt "$(bytes auto.json)" ] && [ "$(bytes auto.json)" -lt "$(bytes mlp.json)" ] ||
   fail "AUTO takes $(bytes auto.json) bytes, between $(bytes segments.json) and $(bytes mlp.json)"

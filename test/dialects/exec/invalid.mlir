@@ -431,3 +431,15 @@ func.func @await_c1_used(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %b = exec.await %a : tensor<4xf32>
   return %a, %b : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+exec.variant @repeat_c2 arena 192 attributes {axis_names = [], axis_sizes = array<i64>, coordinates_offset = 0 : i64,
+                                              devices_per_process = 1 : i64, lower_bound_bytes = 192 : i64} {
+  exec.program @run inputs [] outputs [] {
+    // expected-error@+1 {{has a condition of type 'memref<2xi1>', not one bool}}
+    exec.repeat 1 when <arena, 64, memref<2xi1>> {
+      exec.copy <arena, 0, memref<16xf32>> to <arena, 128, memref<16xf32>>
+    }
+  }
+}

@@ -111,24 +111,21 @@ uint64_t bitsOfFloat(FloatType type, double value) {
   return convert(type, value).bitcastToAPInt().getZExtValue();
 }
 
-Tensor::Tensor(RankedTensorType type)
-    : type(type), holdsFloats(isa<FloatType>(type.getElementType())), holdsWords(type.getElementType().isUnsignedInteger(64)) {
-  if (isFloat()) {
+Tensor::Tensor(RankedTensorType type) : type(type), shape(type.getShape()) {
+  const Type element = type.getElementType();
+  const unsigned width = element.getIntOrFloatBitWidth();
+  if (isa<FloatType>(element)) {
+    floatBits = width;
     floats.assign(type.getNumElements(), 0.0);
   } else {
+    integerBits = width;
+    wrapsUnsigned = isUnsigned(element);
     ints.assign(type.getNumElements(), 0);
   }
 }
 
-void Tensor::setFloat(int64_t i, double value) {
-  floats[i] = roundTo(type.getElementType(), value);
-}
-
-void Tensor::setInt(int64_t i, int64_t value) {
-  Type element = type.getElementType();
-  unsigned width = element.getIntOrFloatBitWidth();
-  auto bits = static_cast<uint64_t>(value);
-  ints[i] = isUnsigned(element) ? static_cast<int64_t>(bits & llvm::maskTrailingOnes<uint64_t>(width)) : llvm::SignExtend64(bits, width);
+double Tensor::roundToNarrow(double value) const {
+  return roundTo(type.getElementType(), value);
 }
 
 void Tensor::copyElement(int64_t i, const Tensor &from, int64_t j) {

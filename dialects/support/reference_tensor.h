@@ -34,14 +34,14 @@ public:
   mlir::DenseElementsAttr toAttribute() const;
 
   mlir::RankedTensorType getType() const { return type; }
-  llvm::ArrayRef<int64_t> getShape() const { return type.getShape(); }
-  int64_t getNumElements() const { return type.getNumElements(); }
+  llvm::ArrayRef<int64_t> getShape() const { return shape; }
+  int64_t getNumElements() const { return static_cast<int64_t>(isFloat() ? floats.size() : ints.size()); }
 
   // Returns true when the elements are floats, false when they are integers or bools.
-  bool isFloat() const { return holdsFloats; }
+  bool isFloat() const { return floatBits != 0; }
 
   // Returns true when integers are to be taken as uint64: those of ui64 from 2^63 on are negative.
-  bool isWord() const { return holdsWords; }
+  bool isWord() const { return integerBits == 64 && wrapsUnsigned; }
 
   // Returns element `i` in row-major order. Assumes that the kind of the element type is the one asked for.
   double getFloat(int64_t i) const { return floats[i]; }
@@ -53,8 +53,14 @@ public:
   }
 
   // Sets element `i`, rounded to the float type, or wrapped to the width of the integer type.
-  void setFloat(int64_t i, double value);
-  void setInt(int64_t i, int64_t value);
+  void setFloat(int64_t i, double value) {
+    floats[i] = floatBits == 64 ? value : floatBits == 32 ? static_cast<double>(static_cast<float>(value)) : roundToNarrow(value);
+  }
+  void setInt(int64_t i, int64_t value) {
+    const unsigned shift = 64 - integerBits;
+    const uint64_t bits = static_cast<uint64_t>(value) << shift;
+    ints[i] = wrapsUnsigned ? static_cast<int64_t>(bits >> shift) : static_cast<int64_t>(bits) >> shift;
+  }
 
   // Copies element `j` of `from`, a tensor of the same element type.
   void copyElement(int64_t i, const Tensor &from, int64_t j);
@@ -66,8 +72,13 @@ public:
   void print(llvm::raw_ostream &os) const;
 
 private:
+  double roundToNarrow(double value) const;
+
   mlir::RankedTensorType type;
-  bool holdsFloats = false, holdsWords = false; // what the element type is, asked for once
+  // What the type says, asked for once: each element is set with it. One of the widths is 0.
+  llvm::ArrayRef<int64_t> shape;
+  unsigned floatBits = 0, integerBits = 0;
+  bool wrapsUnsigned = false;
   std::vector<double> floats;
   std::vector<int64_t> ints;
 };

@@ -15,7 +15,7 @@ function(ashlar_warnings target)
 endfunction()
 
 # Compiles the files of a room eight at a time: most of the work on a file is templates of MLIR and protobuf, which its neighbours use too.
-# So a name without linkage is used once in a room. Each file must compile by itself too: the preset `fuzzer` does so.
+# So a name without linkage is used once in a room. Each file must compile by itself too: ASHLAR_UNITY=OFF does so.
 function(ashlar_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${ASHLAR_UNITY} UNITY_BUILD_BATCH_SIZE 8)
 endfunction()

@@ -86,6 +86,7 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
   setThreadPool(/*pool=*/nullptr, grantedCores());
   if (transport != nullptr) {
     transport->watch([this] { return context.waiter.checkHost(); });
+    openFetches();
   }
   world = makeSet(/*index=*/0, std::vector<int>(static_cast<size_t>(place.processes), 0));
   int index = 0;
@@ -157,12 +158,7 @@ Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *consta
   if (set == sets.end()) {
     return internal("{}: not an instruction of this variant", instr.name);
   }
-  bool isBeside = desc.token != 0;
-  if (isBeside && context.transport != nullptr && !context.transport->servesThreads()) { // who waits long speaks to other hosts, too
-    return unavailable("the MPI library serves one thread only (MPI_THREAD_MULTIPLE), and collectives overlap computation; compile with "
-                       "--no-overlap");
-  }
-  const CollectiveContext surroundings = isBeside ? context.beside() : context;
+  const CollectiveContext surroundings = desc.token != 0 ? context.beside() : context;
   if (set->second.spansHosts) {
     return createHostsCollective(surroundings, desc, tensors, groups, collective);
   }
@@ -225,30 +221,50 @@ Status Communicator::agree(const Status &mine) {
   return Status();
 }
 
+// The first rank of each host sends what lies on it: it sees the arenas of all.
 Status Communicator::fetch(uint32_t stage, uint64_t offset, uint64_t bytes, const std::function<void(int device, const char *data)> &sink) {
-  int perProcess = deviceMesh.devicesPerProcess();
+  const int perProcess = deviceMesh.devicesPerProcess();
   const int shift = static_cast<int>(stage) * deviceMesh.processes() - deviceMesh.firstRank(); // from ranks of this stage
-  if (context.transport == nullptr) {
-    for (int device = 0; place.rank == 0 && device < deviceMesh.devices(); ++device) {
-      sink(device, window->arena(deviceMesh.processOf(device) + shift, device % perProcess) + offset);
-    }
-    return Status();
-  }
-  std::vector<char> received(place.rank == 0 ? bytes : 0);
+  std::vector<char> received;
   for (int device = 0; device < deviceMesh.devices(); ++device) {
-    int owner = deviceMesh.processOf(device) + shift;
-    if (owner == place.rank && owner == 0) {
-      sink(device, arena(device % perProcess) + offset);
-    } else if (owner == place.rank) {
-      Part part{arena(device % perProcess) + offset, bytes};
-      ASHLAR_RETURN_IF_ERROR(context.transport->exchange(/*to=*/0, &part, 1, /*from=*/0, nullptr, 0));
+    const int owner = deviceMesh.processOf(device) + shift, host = place.hostOfProcess[static_cast<size_t>(owner)];
+    const bool isHere = host == place.hostOfProcess[static_cast<size_t>(place.rank)];
+    char *data = isHere ? window->arena(place.indexOnHost(owner), device % perProcess) + offset : nullptr;
+    if (place.rank == 0 && isHere) {
+      sink(device, data);
     } else if (place.rank == 0) {
-      Part part{received.data(), bytes};
-      ASHLAR_RETURN_IF_ERROR(context.transport->exchange(owner, nullptr, 0, owner, &part, 1));
+      received.resize(bytes);
+      const size_t stream = context.transport->stream(firstRankOf(host), kCollectives);
+      ASHLAR_RETURN_IF_ERROR(context.transport->waitReceived(stream, context.transport->receive(stream, Part{received.data(), bytes})));
       sink(device, received.data());
+    } else if (isHere && place.rank == firstRankOf(host) && host != place.hostOfProcess[0]) {
+      const size_t stream = context.transport->stream(/*peer=*/0, kCollectives);
+      ASHLAR_RETURN_IF_ERROR(context.transport->waitSent(stream, context.transport->send(stream, Part{data, bytes})));
     }
   }
   return Status();
+}
+
+Status Communicator::seal() {
+  return context.transport != nullptr ? context.transport->seal() : Status();
+}
+
+int Communicator::firstRankOf(int host) const {
+  return static_cast<int>(std::find(place.hostOfProcess.begin(), place.hostOfProcess.end(), host) - place.hostOfProcess.begin());
+}
+
+// Makes the streams of fetch().
+void Communicator::openFetches() {
+  const int mine = place.hostOfProcess[static_cast<size_t>(place.rank)], ofFirst = place.hostOfProcess[0];
+  const int hosts = 1 + *std::max_element(place.hostOfProcess.begin(), place.hostOfProcess.end());
+  for (int host = 0; host < hosts && place.rank == 0; ++host) {
+    if (host != ofFirst) {
+      context.transport->stream(firstRankOf(host), kCollectives);
+    }
+  }
+  if (mine != ofFirst && place.rank == firstRankOf(mine)) {
+    context.transport->stream(/*peer=*/0, kCollectives);
+  }
 }
 
 bool Communicator::aborted() const {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One process' seat in the job: the arenas of its devices, and collectives with the other processes. Two ways to get one: as threads of
-// this process (runtime/comm/local, for tests), and as a process under mpirun or alone (runtime/comm/mpi). Both run the same collectives
+// this process (runtime/comm/local, for tests), and as a process under mpirun or alone (runtime/comm/launch). Both run the same collectives
 // over a window; only the connection of processes without shared memory differs.
 
 #ifndef ASHLAR_RUNTIME_COMM_COMMUNICATOR_H
@@ -71,6 +71,10 @@ public:
   std::unique_ptr<SendingEnd> prepareSend(const ashlar_rt_transfer &transfer) const;
   std::unique_ptr<ReceivingEnd> prepareReceive(const ashlar_rt_transfer &transfer) const;
 
+  // Connects the streams to other hosts that everything prepared so far uses. Every process calls it once, after the last prepare...() and
+  // before the first collective or transfer runs; after it nobody can connect to this process any more.
+  Status seal();
+
   // Every process contributes its status; all return the failure of the lowest rank that failed, shared and prefixed with that rank unless
   // all failed alike, or ok. Waits for all; a failure of that is not shared.
   Status agree(const Status &mine);
@@ -103,6 +107,8 @@ private:
   // Hands every rank the reports of all.
   Status gatherReports(const WindowReport &mine, std::vector<WindowReport> &all);
   SyncSet makeSet(int index, const std::vector<int> &components) const;
+  int firstRankOf(int host) const;
+  void openFetches();
 
   const ashlar_rt_variant &variant;
   Place place;

@@ -47,8 +47,11 @@ Ring makeRing(const CollectiveContext &context, const Group &group) {
 // The part that both forms share: lists of messages that are given room at the start and refilled at every step.
 class Exchange {
 public:
-  Exchange(const CollectiveContext &context, size_t messages)
-      : transport(context.transport), waiter(context.waiter), staging(context.staging) {
+  Exchange(const CollectiveContext &context, const Ring &ring, size_t messages)
+      : transport(context.transport), waiter(context.waiter), staging(context.staging), streams(ring.size()) {
+    for (size_t i = 0; i < ring.size(); ++i) {
+      streams[i] = i == ring.self ? 0 : transport->stream(ring.processes[i], waiter.naps() ? kBeside : kCollectives);
+    }
     sends.reserve(messages);
     receives.reserve(messages);
     unpacks.reserve(messages);
@@ -84,9 +87,21 @@ public:
   // Receives into a dense place.
   void receive(char *data, size_t bytes) { receives.push_back(Part{data, bytes}); }
 
-  Status run(int to, int from) {
-    waiter.noteWait(from);
-    Status status = transport->exchange(to, sends.data(), sends.size(), from, receives.data(), receives.size(), waiter.naps());
+  // Exchanges with the processes at these places of the ring.
+  Status run(const Ring &ring, size_t to, size_t from) {
+    uint64_t received = 0, sent = 0;
+    for (const Part &part : receives) {
+      received = transport->receive(streams[from], part);
+    }
+    for (const Part &part : sends) {
+      sent = transport->send(streams[to], part);
+    }
+    waiter.noteWait(ring.processes[from]);
+    Status status = transport->waitReceived(streams[from], received, waiter.naps());
+    if (status.ok()) {
+      waiter.noteWait(ring.processes[to]);
+      status = transport->waitSent(streams[to], sent, waiter.naps());
+    }
     waiter.noteWait(-1);
     ASHLAR_RETURN_IF_ERROR(status);
     for (const Unpack &unpack : unpacks) {
@@ -115,7 +130,8 @@ private:
   std::vector<Part> sends;
   std::vector<Part> receives;
   std::vector<Unpack> unpacks;
-  Staging *staging; // its beginning
+  Staging *staging;            // its beginning
+  std::vector<size_t> streams; // by place in the ring
   size_t used = 0;
 };
 
@@ -124,7 +140,7 @@ class MovementRing {
 public:
   MovementRing(const CollectiveContext &context, const std::vector<PlacedTensor> &tensors, const Group &group)
       : ring(makeRing(context, group)), staging(movementStaging(devices(context), inputBytes(tensors))), step(staging.step),
-        exchange(context, devices(context) * devices(context)), outgoing(ring.size()), incoming(ring.size()) {
+        exchange(context, ring, devices(context) * devices(context)), outgoing(ring.size()), incoming(ring.size()) {
     context.staging->reserve(staging.bytes());
     int self = context.place->indexOnHost(context.place->rank);
     auto arena = [&](int member) {
@@ -203,7 +219,7 @@ private:
         exchange.receive(pieces, begin, std::min(end, pieces.bytes));
       }
     }
-    return exchange.run(ring.processes[to], ring.processes[from]);
+    return exchange.run(ring, to, from);
   }
 
   Ring ring;
@@ -224,7 +240,7 @@ public:
                 bool scatters)
       : ring(makeRing(context, group)), reducer(reducer), members(group.size()), scatters(scatters), bytes(reducedBytes(tensors)),
         staging(reductionStaging(devices(context), members, ownMembers(), bytes, scatters)), step(staging.step),
-        exchange(context, members * (scatters ? devices(context) : 1)), memory(context.staging) {
+        exchange(context, ring, members * (scatters ? devices(context) : 1)), memory(context.staging) {
     memory->reserve(staging.bytes());
     int self = context.place->indexOnHost(context.place->rank);
     for (int mine : ring.members[ring.self]) {
@@ -312,7 +328,7 @@ private:
           exchange.receive(contribution(target, static_cast<size_t>(member)), mine.size());
         }
       }
-      ASHLAR_RETURN_IF_ERROR(exchange.run(ring.processes[to], ring.processes[from]));
+      ASHLAR_RETURN_IF_ERROR(exchange.run(ring, to, from));
     }
     for (size_t target = 0; target < targetsOf(ring.self); ++target) {
       for (size_t own = 0; own < inputs.size(); ++own) {
@@ -351,7 +367,7 @@ private:
       exchange.begin();
       exchange.send(outputs[0], mine.begin, mine.end);
       exchange.receive(outputs[0], theirs.begin, theirs.end);
-      ASHLAR_RETURN_IF_ERROR(exchange.run(ring.processes[to], ring.processes[from]));
+      ASHLAR_RETURN_IF_ERROR(exchange.run(ring, to, from));
       outputs[0].forEach(theirs.begin, theirs.end, [&](const Pieces::Piece &piece, size_t from, size_t until) {
         size_t tensor = static_cast<size_t>(&piece - outputs[0].list.data());
         for (size_t i = 1; i < outputs.size(); ++i) {

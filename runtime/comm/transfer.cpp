@@ -150,16 +150,16 @@ private:
   uint64_t messages = 0;
 };
 
-// What both ends between hosts have: a message a slot, which the transport knows by a number.
+// What both ends between hosts have: a stream, and a place a slot.
 class HostsEnd {
 public:
   HostsEnd(const CollectiveContext &context, const ashlar_rt_variant &variant, const ashlar_rt_transfer &transfer)
-      : waiter(context.waiter), transport(*context.transport), peer(peerOf(context, transfer)) {
+      : waiter(context.waiter), transport(*context.transport), peer(peerOf(context, transfer)),
+        stream(transport.stream(peer, kFirstChannel + static_cast<int>(transfer.channel))) {
     const ashlar_rt_buffer &buffer = variant.tensors[transfer.tensor].buffer;
     char *arena = context.window->arena(context.place->indexOnHost(context.place->rank), /*device=*/0);
     for (uint64_t slot = 0; slot < slotsOf(variant); ++slot) {
-      Part part{arena + offsetInArena(variant, buffer, slot), buffer.bytes};
-      messages.push_back(transport.addMessage(peer, static_cast<int>(transfer.channel), part));
+      slots.push_back(Part{arena + offsetInArena(variant, buffer, slot), buffer.bytes});
     }
   }
 
@@ -174,21 +174,26 @@ public:
   Waiter waiter;
   Transport &transport;
   int peer; // rank
-  std::vector<size_t> messages;
+  size_t stream;
+  std::vector<Part> slots;
 };
 
 class HostsSendingEnd final : public SendingEnd {
 public:
   HostsSendingEnd(const CollectiveContext &context, const ashlar_rt_variant &variant, const ashlar_rt_transfer &transfer)
-      : end(context, variant, transfer) {}
+      : end(context, variant, transfer), last(end.slots.size(), 0) {}
 
   Status reclaim(uint64_t slot) override {
-    return end.waitFor([&] { return end.transport.finish(end.messages[slot]); });
+    return end.waitFor([&] { return end.transport.waitSent(end.stream, last[slot]); });
   }
-  Status offer(uint64_t slot) override { return end.transport.send(end.messages[slot]); }
+  Status offer(uint64_t slot) override {
+    last[slot] = end.transport.send(end.stream, end.slots[slot]);
+    return Status();
+  }
 
 private:
   HostsEnd end;
+  std::vector<uint64_t> last; // by slot: the number of the last message that was sent from there
 };
 
 class HostsReceivingEnd final : public ReceivingEnd {
@@ -197,7 +202,8 @@ public:
       : end(context, variant, transfer) {}
 
   Status receive(uint64_t microBatch) override {
-    return end.waitFor([&] { return end.transport.receive(end.messages[microBatch % end.messages.size()]); });
+    const uint64_t number = end.transport.receive(end.stream, end.slots[microBatch % end.slots.size()]);
+    return end.waitFor([&] { return end.transport.waitReceived(end.stream, number); });
   }
 
 private:

@@ -142,7 +142,7 @@ Status Waiter::lookAround(const std::atomic<uint64_t> &counter, uint64_t value, 
   // Of a rank that waits for another host, those that wait between hosts know more; they speak, and end the job before this one does.
   const int last = lastInChain(process);
   const bool isRemote = place->hostOfProcess[static_cast<size_t>(last)] != place->hostOfProcess[static_cast<size_t>(place->rank)];
-  if (transport != nullptr && !hasTold) {
+  if (transport != nullptr) { // again and again, while it holds
     transport->tellWait(rankOf(process), /*speaks=*/!isRemote);
     hasTold = true;
   }

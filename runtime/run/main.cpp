@@ -5,7 +5,7 @@
 #include "runtime/base/host.h"
 #include "runtime/base/output_file.h"
 #include "runtime/base/process.h"
-#include "runtime/comm/mpi/job.h"
+#include "runtime/comm/launch/job.h"
 #include "runtime/run/cpu_check.h"
 #include "runtime/run/same_options.h"
 #include "runtime/run/session.h"
@@ -153,6 +153,9 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   Recorder *const records = options.traceFile.empty() ? nullptr : &recorder;
   ExecutorOptions how{options.profile, options.checkNumerics, options.graph, records};
   Status status = target.createExecutor({image, *variant, *communicator, pool, how, fail}, executor);
+  if (status.ok()) {
+    status = communicator->seal();
+  }
   if (status.ok()) {
     status = runProgram(image, *variant, options, job, *communicator, *executor, records, cores.ofData);
   }

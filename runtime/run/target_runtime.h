@@ -5,7 +5,7 @@
 #ifndef ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H
 #define ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H
 
-#include "runtime/comm/mpi/job.h"
+#include "runtime/comm/launch/job.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/execute/executor.h"
 #include "runtime/run/options.h"

@@ -10,8 +10,8 @@
 //                                                     where that cannot be
 
 #include "runtime/base/host.h"
+#include "runtime/comm/launch/job.h"
 #include "runtime/comm/local/local.h"
-#include "runtime/comm/mpi/job.h"
 #include "test/conformance/collective_case.h"
 #include "test/conformance/device_rank.h"
 
@@ -73,6 +73,9 @@ int runRank(Communicator &communicator, const CollectiveProgram &program, int ro
     if (!check(communicator.prepare(program.instr(i), nullptr, collectives[i]), program.collectives()[i].name)) {
       return failures;
     }
+  }
+  if (!check(communicator.seal(), "seal")) {
+    return failures;
   }
   int devices = static_cast<int>(program.mesh().devicesPerProcess);
   for (int round = 0; round < rounds; ++round) {

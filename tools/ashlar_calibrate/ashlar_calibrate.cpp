@@ -9,7 +9,7 @@
 // rank computes on one thread.
 
 #include "runtime/base/clock.h"
-#include "runtime/comm/mpi/job.h"
+#include "runtime/comm/launch/job.h"
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "tools/ashlar_calibrate/measured_program.h"
 
@@ -125,6 +125,7 @@ Status run(rt::Job &job, calibrate::MeasuredImage &measured) {
   communicator->setThreadPool(&pool, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())));
   rt::CpuExecutor executor;
   ASHLAR_RETURN_IF_ERROR(communicator->agree(executor.create(image, variant, *communicator, pool, {})));
+  ASHLAR_RETURN_IF_ERROR(communicator->seal());
   Meter meter(*communicator, executor);
   for (size_t i = 0; i < measured.measured().size(); ++i) {
     const calibrate::Measured &what = measured.measured()[i];

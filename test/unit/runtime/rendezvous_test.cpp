@@ -4,7 +4,7 @@
 
 #include "runtime/comm/collective.h"
 #include "runtime/comm/local/local.h"
-#include "runtime/comm/mpi/rendezvous.h"
+#include "runtime/comm/launch/rendezvous.h"
 #include "runtime/comm/wait.h"
 
 #include <catch2/catch.hpp>

@@ -4,8 +4,8 @@
 // socket. The socket's name is abstract and the file has none, so that a job which is killed leaves nothing behind, and the size of
 // /dev/shm does not matter.
 
-#ifndef ASHLAR_RUNTIME_COMM_MPI_RENDEZVOUS_H
-#define ASHLAR_RUNTIME_COMM_MPI_RENDEZVOUS_H
+#ifndef ASHLAR_RUNTIME_COMM_LAUNCH_RENDEZVOUS_H
+#define ASHLAR_RUNTIME_COMM_LAUNCH_RENDEZVOUS_H
 
 #include "runtime/base/status.h"
 
@@ -33,4 +33,4 @@ Status receiveDescriptor(const Rendezvous &rendezvous, int &descriptor);
 
 } // namespace ashlar::rt
 
-#endif // ASHLAR_RUNTIME_COMM_MPI_RENDEZVOUS_H
+#endif // ASHLAR_RUNTIME_COMM_LAUNCH_RENDEZVOUS_H

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The processes that mpirun started, or this process alone. Ranks on one host meet over a local socket whose name follows from the
-// job's environment, and share memory from then on; libmpi is loaded only when there are several hosts. Two ranks are on one host when
-// hostIdentity() is equal. ASHLAR_FORCE_HOSTS=K (for tests) spreads the ranks over K pretended hosts, in contiguous runs.
+// job's environment, and share memory from then on; ranks of several hosts find each other through mpirun (PMIx), and exchange messages
+// over TCP. Two ranks are on one host when hostIdentity() is equal. ASHLAR_FORCE_HOSTS=K (for tests) spreads the ranks over K pretended
+// hosts, in contiguous runs.
 
-#ifndef ASHLAR_RUNTIME_COMM_MPI_JOB_H
-#define ASHLAR_RUNTIME_COMM_MPI_JOB_H
+#ifndef ASHLAR_RUNTIME_COMM_LAUNCH_JOB_H
+#define ASHLAR_RUNTIME_COMM_LAUNCH_JOB_H
 
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/mpi/rendezvous.h"
+#include "runtime/comm/launch/rendezvous.h"
 
 #include <memory>
 
 namespace ashlar::rt {
 
-class MpiTransport;
+class PmixBook;
+class TcpTransport;
 
 // This process' part of a job.
 class Job {
@@ -36,11 +38,12 @@ public:
   int ranksOnHost() const { return place.processesOnHost(place.rank); }
 
   // Connects to the other processes and makes the arenas, of `arenaBytes` by stage each. All ranks call it with the variant of their stage;
-  // a rank with a different `programHash` is reported. Assumes that all stages together have as many processes as the job.
+  // a rank with a different `programHash` is reported. Assumes that all stages together have as many processes as the job. A second call
+  // ends the communicator of the first.
   Status connect(const ashlar_rt_variant &variant, const std::vector<uint64_t> &arenaBytes, uint64_t programHash,
                  std::unique_ptr<Communicator> &communicator);
 
-  // Leaves MPI in good order, when it was loaded. To be called at the end of a job that went well, after all ranks are done.
+  // Takes leave of mpirun, where it was asked for addresses. To be called at the end of a job that went well, after all ranks are done.
   void finish();
 
 private:
@@ -53,11 +56,11 @@ private:
   Place place;
   Status environmentStatus;
   bool launched = false;
-  bool hostsKnown = false;
   int connections = 0;
-  std::unique_ptr<MpiTransport> transport;
+  std::unique_ptr<PmixBook> book; // null while all ranks are on one host
+  std::unique_ptr<TcpTransport> transport;
 };
 
 } // namespace ashlar::rt
 
-#endif // ASHLAR_RUNTIME_COMM_MPI_JOB_H
+#endif // ASHLAR_RUNTIME_COMM_LAUNCH_JOB_H

@@ -3,15 +3,15 @@
 // How the ranks of one host come to share memory: a descriptor travels over an abstract local socket (unix(7), SCM_RIGHTS). Anybody may
 // connect to such a socket, so a process is served once it has said which rank of this job it is, and nobody is waited for alone.
 
-#include "runtime/comm/mpi/rendezvous.h"
+#include "runtime/comm/launch/rendezvous.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/comm/tcp/socket.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
-#include <utility>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -37,24 +37,6 @@ struct Greeting {
   int64_t rank; // of the one who joins
 };
 enum class Answer : char { kWelcome = 1, kTwice = 2 };
-
-// Closes a socket when it goes out of scope.
-class Socket {
-public:
-  explicit Socket(int descriptor) : fd(descriptor) {}
-  ~Socket() {
-    if (fd >= 0) {
-      close(fd);
-    }
-  }
-  Socket(Socket &&other) noexcept : fd(other.fd) { other.fd = -1; }
-  Socket &operator=(Socket &&other) noexcept {
-    std::swap(fd, other.fd);
-    return *this;
-  }
-
-  int fd;
-};
 
 int openSocket() {
   return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -2,10 +2,11 @@
 //
 // The processes that mpirun started: who they are, which share a host, and how those on one host meet in a window.
 
-#include "runtime/comm/mpi/job.h"
+#include "runtime/comm/launch/job.h"
 
 #include "runtime/base/host.h"
-#include "runtime/comm/mpi/mpi_transport.h"
+#include "runtime/comm/launch/pmix.h"
+#include "runtime/comm/tcp/tcp_transport.h"
 
 #include <algorithm>
 #include <charconv>
@@ -20,6 +21,9 @@ namespace {
 
 // More ranks than any job has: more than this is a mistake.
 constexpr int64_t kMostRanks = 1 << 20;
+
+// The network of pretended hosts.
+constexpr const char *kLoopback = "127.0.0.0/8";
 
 std::string environment(const char *name) {
   const char *text = std::getenv(name);
@@ -93,38 +97,38 @@ Status Job::connect(const ashlar_rt_variant &variant, const std::vector<uint64_t
 }
 
 void Job::finish() {
-  if (transport) {
-    transport->finish();
+  if (book) {
+    book->close();
   }
 }
 
+// Finds the ranks of other hosts, where there are any, and makes a transport to them.
 Status Job::findHosts() {
-  if (hostsKnown) {
-    return Status();
-  }
-  hostsKnown = true;
-  int64_t forced = std::min<int64_t>(environmentInteger("ASHLAR_FORCE_HOSTS", 0), place.processes);
-  bool oneHost = environmentInteger("OMPI_COMM_WORLD_LOCAL_SIZE", place.processes) == place.processes;
+  const int64_t forced = std::min<int64_t>(environmentInteger("ASHLAR_FORCE_HOSTS", 0), place.processes);
+  const bool oneHost = environmentInteger("OMPI_COMM_WORLD_LOCAL_SIZE", place.processes) == place.processes;
   if (forced <= 1 && oneHost) {
     return Status();
   }
-  transport = std::make_unique<MpiTransport>();
-  if (Status status = transport->start(place.rank, place.processes); !status.ok()) {
-    transport.reset();
-    return status;
+  if (!book) {
+    book = std::make_unique<PmixBook>();
+    ASHLAR_RETURN_IF_ERROR(book->open(place.rank, place.processes));
   }
+  transport = std::make_unique<TcpTransport>(place.rank, place.processes);
+  std::string network = environment("ASHLAR_NETWORK");
+  if (network.empty() && oneHost) { // nobody else is to reach it
+    network = kLoopback;
+  }
+  ASHLAR_RETURN_IF_ERROR(transport->start(*book, hashText(hostIdentity()), network));
   if (forced > 1) {
     for (int process = 0; process < place.processes; ++process) {
       place.hostOfProcess[static_cast<size_t>(process)] = static_cast<int>(process * forced / place.processes);
     }
     return Status();
   }
-  uint64_t mine = hashText(hostIdentity());
-  std::vector<uint64_t> all(static_cast<size_t>(place.processes));
-  ASHLAR_RETURN_IF_ERROR(transport->allGather(&mine, sizeof(mine), all.data()));
   std::map<uint64_t, int> numbers;
-  for (size_t process = 0; process < all.size(); ++process) {
-    place.hostOfProcess[process] = numbers.emplace(all[process], static_cast<int>(numbers.size())).first->second;
+  const std::vector<uint64_t> machines = transport->machines();
+  for (size_t process = 0; process < machines.size(); ++process) {
+    place.hostOfProcess[process] = numbers.emplace(machines[process], static_cast<int>(numbers.size())).first->second;
   }
   return Status();
 }

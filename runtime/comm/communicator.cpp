@@ -290,6 +290,11 @@ bool Communicator::giveUp() {
   return window->header().aborted.exchange(kGaveUp, std::memory_order_acq_rel) != kGaveUp;
 }
 
+void Communicator::giveUpToo() {
+  int32_t running = 0;
+  window->header().aborted.compare_exchange_strong(running, kPeerEnded, std::memory_order_relaxed);
+}
+
 void Communicator::abort() {
   giveUp();
   if (context.transport != nullptr) {

@@ -96,6 +96,9 @@ public:
   // why.
   bool giveUp();
 
+  // Makes every rank of this host that waits give up because another rank did, perhaps of another host, and reports why.
+  void giveUpToo();
+
   // Makes all ranks give up; may end this process too.
   void abort();
 

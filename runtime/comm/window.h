@@ -35,10 +35,12 @@ struct WindowShape {
   std::vector<uint64_t> arenaBytes; // of a device of each process; empty: none
 };
 
-// Values of WindowHeader::aborted: a rank gave up and reports why; a rank ended, or did not come, and nobody has reported it yet.
+// Values of WindowHeader::aborted: a rank gave up and reports why; a rank ended, or did not come, and nobody has reported it yet; a rank of
+// another host gave up and reports why.
 constexpr int32_t kGaveUp = 1;
 constexpr int32_t kPeerDied = 2;
 constexpr int32_t kPeerStuck = 3;
+constexpr int32_t kPeerEnded = 4;
 
 // The program of a process.
 struct ProgramIdentity {

@@ -142,7 +142,10 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   // Also for a thread that finds this one stuck in a library.
   auto fail = [&](const Status &status) {
     // Reported before it ends the others: ending them may end this process too. A rank without an error of its own leaves the report to
-    // another one.
+    // another one; while it waits for that report, others of its host must not wait for this rank, and name it.
+    if (status.code() == StatusCode::kAborted) {
+      communicator->giveUpToo();
+    }
     if (status.code() == StatusCode::kAborted || communicator->giveUp()) {
       report(status, job);
     }

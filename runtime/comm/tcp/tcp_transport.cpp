@@ -74,7 +74,11 @@ Status TcpTransport::start(AddressBook &book, uint64_t machine, const std::strin
   for (int step = 1; step < subtreeOf(self, ranks) && self + step < ranks; step *= 2) {
     children.emplace_back(self + step, stream(self + step, kControl));
   }
-  return connect();
+  ASHLAR_RETURN_IF_ERROR(connect());
+  // Nobody may call for a stream of seal() while another rank still meets for the tree, and does not expect it.
+  const char mine = 0;
+  std::vector<char> all(place.cards.size());
+  return allGather(&mine, sizeof(mine), all.data());
 }
 
 std::vector<uint64_t> TcpTransport::machines() const {

@@ -14,8 +14,8 @@ packages=(
   ccache clang-22 clang-format-22 cmake libclang-rt-22-dev lld-22 ninja-build # build
   libmlir-22-dev llvm-22-dev llvm-22-tools mlir-22-tools libzstd-dev zlib1g-dev # compiler
   coinor-libcbc-dev libcli11-dev libfmt-dev libonnx-dev libprotobuf-dev protobuf-compiler
-  libopenmpi-dev libxxhash-dev nlohmann-json3-dev openmpi-bin               # runtime
-  catch2 libbenchmark-dev libclang-rt-22-dev python3                        # tests
+  libpmix-dev libxxhash-dev nlohmann-json3-dev openmpi-bin pkg-config       # runtime
+  catch2 libbenchmark-dev libclang-rt-22-dev libopenmpi-dev python3         # tests, and the peer of test/bench/all_reduce.cpp
 )
 
 optional=()

@@ -4,7 +4,7 @@
 // generated main() passes it to ashlar_rt_main(). Everything in it is constant and known at compile time: shapes, offsets, the order of
 // kernels and collectives. ASHLAR_RT_ABI_VERSION grows with every change of a struct.
 //
-// Words: a *device* is one point of the mesh. A *process* (MPI rank) simulates one device (device_ids may choose it), or, in the
+// Words: a *device* is one point of the mesh. A *process* (rank) simulates one device (device_ids may choose it), or, in the
 // deterministic variant, a contiguous run of devices ("chunks") in lockstep. Offsets and sizes are bytes; shapes are elements, row major,
 // innermost dim last.
 

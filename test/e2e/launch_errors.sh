@@ -55,6 +55,16 @@ for wrong in 'SIZE 0 1 1048576' 'SIZE -1 1 1048576' 'SIZE 4294967300 1 1048576' 
 done
 expect_error 'OMPI_COMM_WORLD_RANK is "", not a number from 0 to 3' env -u OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE=4 ./mlp
 
+# Ranks of several hosts find each other through mpirun, on a network that they have; one that does not come is named.
+expect_error "error: rank 0 of 4 on several hosts was started by hand: there is no PMIX_NAMESPACE of mpirun; start the program with mpirun" \
+  env ASHLAR_FORCE_HOSTS=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 ./mlp
+expect_error 'error: ASHLAR_NETWORK is "10.9", not a network such as 10.77.0.0/24' env ASHLAR_FORCE_HOSTS=2 ASHLAR_NETWORK=10.9 mpirun -n 4 ./mlp
+expect_error 'error: ASHLAR_NETWORK is "203.0.113.0/24" but this host has 127.0.0.1/8' \
+  env ASHLAR_FORCE_HOSTS=2 ASHLAR_NETWORK=203.0.113.0/24 mpirun -n 4 ./mlp
+expect_error 'error: rank 3 did not come up within 2 s (ASHLAR_PATIENCE)' \
+  env ASHLAR_FORCE_HOSTS=2 ASHLAR_PATIENCE=2 mpirun -n 3 ./mlp --steps 1 : -n 1 ./mlp --plan
+[ "$(grep -c '^error: ' error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
+
 # How often the ranks went to sleep so far; looking on and on, and yielding, is no sleep.
 naps() {
   local rank

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# Communication beside computation: the same parameters to the last bit as without, between hosts by MPI and within one by shared memory.
+# Communication beside computation: the same parameters to the last bit as without, between hosts by TCP and within one by shared memory.
 
 . "$(dirname "$0")/common.sh"
 . "$(dirname "$0")/long_run.sh"

@@ -65,6 +65,8 @@ ARROWS = {
     "runtime/base": ["runtime/abi"],
     "runtime/checkpoint": ["runtime/base", "runtime/abi"],
     "runtime/comm": ["runtime/device", "runtime/base", "runtime/abi"],
+    "runtime/comm/launch": ["runtime/comm/tcp", "runtime/base", "runtime/abi"],
+    "runtime/comm/tcp": ["runtime/base", "runtime/abi"],
     "runtime/data": ["runtime/base", "runtime/abi"],
     "runtime/device": ["runtime/base", "runtime/abi"],
     "runtime/execute": ["runtime/comm", "runtime/data", "runtime/device", "runtime/kernels", "runtime/base", "runtime/abi"],

@@ -118,7 +118,10 @@ Status Job::findHosts() {
   if (network.empty() && oneHost) { // nobody else is to reach it
     network = kLoopback;
   }
-  ASHLAR_RETURN_IF_ERROR(transport->start(*book, hashText(hostIdentity()), network));
+  if (Status started = transport->start(*book, hashText(hostIdentity()), network); !started.ok()) {
+    // Not every host may be unable to: the first rank of each that is speaks.
+    return environmentInteger("OMPI_COMM_WORLD_LOCAL_RANK", 0) != 0 ? started.share() : started;
+  }
   if (forced > 1) {
     for (int process = 0; process < place.processes; ++process) {
       place.hostOfProcess[static_cast<size_t>(process)] = static_cast<int>(process * forced / place.processes);

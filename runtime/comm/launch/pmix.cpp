@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Put, fence and get of PMIx. Its waits have no limit, so that they are begun, and waited for here.
+// Put, fence and get of PMIx. Its own waits have no limit, so they are begun here, and waited for with patience.
 
 #include "runtime/comm/launch/pmix.h"
 
@@ -129,8 +129,10 @@ Status PmixBook::exchange(const std::string &mine, std::vector<std::string> &all
   all.resize(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
     const double patience = fenced.ok() ? patienceSeconds() : kAnswerSeconds;
-    if (Status got = get(rank, key, patience, all[static_cast<size_t>(rank)]); !got.ok()) {
-      return fenced.ok() ? got : unavailable("rank {} did not come up within {:.0f} s (ASHLAR_PATIENCE)", rank, patienceSeconds());
+    if (Status got = get(rank, key, patience, all[static_cast<size_t>(rank)]); !got.ok() && fenced.ok()) {
+      return got;
+    } else if (!got.ok()) { // all ranks that came up find the same
+      return unavailable("rank {} did not come up within {:.0f} s (ASHLAR_PATIENCE)", rank, patienceSeconds()).share();
     }
   }
   return fenced;
@@ -139,11 +141,10 @@ Status PmixBook::exchange(const std::string &mine, std::vector<std::string> &all
 // Waits until all ranks have published.
 Status PmixBook::fence() {
   auto reply = std::make_shared<Reply>();
-  bool collects = true;
   pmix_info_t info = {};
   std::strncpy(info.key, PMIX_COLLECT_DATA, PMIX_MAX_KEYLEN);
   info.value.type = PMIX_BOOL;
-  info.value.data.flag = collects;
+  info.value.data.flag = true;
   pmix_proc_t everybody = {};
   std::strncpy(everybody.nspace, job.c_str(), PMIX_MAX_NSLEN);
   everybody.rank = PMIX_RANK_WILDCARD;

@@ -19,7 +19,7 @@ struct Part {
   size_t bytes;
 };
 
-// Lanes of streams: those of one lane are used by one thread at a time. A channel between pipeline stages has lane kFirstChannel + its
+// Lanes of streams. One thread at a time uses a lane. A channel between pipeline stages has lane kFirstChannel + its
 // number.
 enum Lane : int { kCollectives = 0, kBeside = 1, kFirstChannel = 2 };
 

@@ -36,7 +36,7 @@ struct Address {
 // Reads "10.77.0.1/24"; false: it is none.
 bool parseAddress(const std::string &text, Address &address);
 
-// Finds the addresses of this host in `network`, or all but those of the loopback interface where that is empty. Fails where there are
+// Finds the addresses of this host in `network`, except the loopback interface's where that is empty. Fails where there are
 // none. `network`: "10.77.0.0/24", the value of ASHLAR_NETWORK.
 Status findAddresses(const std::string &network, std::vector<Address> &addresses);
 
@@ -53,7 +53,7 @@ struct Card {
   static bool parse(const std::string &text, Card &card);
 };
 
-// Returns the addresses of `peer` in the order in which `self` tries them: first those in networks of its own.
+// Returns the addresses of `peer` in the order in which `self` tries them: shared networks first.
 std::vector<Address> orderAddresses(const Card &self, const Card &peer);
 
 } // namespace ashlar::rt

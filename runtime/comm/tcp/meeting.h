@@ -23,7 +23,7 @@ struct Appointment {
   Socket socket; // the connected one
 };
 
-// What a meeting knows of the job. Outlives it.
+// The surroundings of a meeting. Outlives it.
 struct MeetingPlace {
   int self = 0;                  // this rank
   Key key = {};                  // of the job

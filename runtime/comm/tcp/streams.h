@@ -3,8 +3,8 @@
 // Moves the bytes of connected sockets to and from the places that were posted for them. There is no framing: both ends know what comes.
 //
 // One mutex guards all. Bytes move in sweeps, under the mutex, over the streams with something posted. A thread that waits leads: it sweeps
-// until what it waits for is there, while others that wait sleep until it leaves. Where nobody waits, a thread of its own moves what the
-// system has no room for, so that the other side gets on while this one computes.
+// until its bytes are there, while others that wait sleep until it leaves. Where nobody waits, a thread of its own moves the bytes for
+// which the system has no room, so that the other side gets on while this one computes.
 
 #ifndef ASHLAR_RUNTIME_COMM_TCP_STREAMS_H
 #define ASHLAR_RUNTIME_COMM_TCP_STREAMS_H

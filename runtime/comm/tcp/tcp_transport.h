@@ -59,8 +59,8 @@ private:
   std::map<std::pair<int, int>, size_t> numbers; // of the streams, by peer and lane
   std::vector<int> peers;                        // by stream
   std::vector<Appointment> appointments;         // streams that are not connected yet, the last ones
-  int parent = -1;                               // in the tree of allGather(): its stream, and those of the children, nearest first
-  std::vector<std::pair<int, size_t>> children;  // ranks and streams
+  int parent = -1;                               // in the tree of allGather(): its stream
+  std::vector<std::pair<int, size_t>> children;  // ranks and streams, nearest first
 };
 
 } // namespace ashlar::rt

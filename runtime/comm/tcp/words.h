@@ -51,7 +51,7 @@ public:
   // Takes in the words of others. Returns whether one of them gave up.
   bool listen();
 
-  // What the reports of waits say (WaitReports).
+  // As in WaitReports, now.
   int culprit();
   bool isFirst();
 

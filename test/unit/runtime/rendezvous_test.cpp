@@ -3,8 +3,8 @@
 // How the ranks of one host come to share memory, whoever else connects, and how they notice that one has ended.
 
 #include "runtime/comm/collective.h"
-#include "runtime/comm/local/local.h"
 #include "runtime/comm/launch/rendezvous.h"
+#include "runtime/comm/local/local.h"
 #include "runtime/comm/wait.h"
 
 #include <catch2/catch.hpp>

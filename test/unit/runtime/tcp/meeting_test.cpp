@@ -95,6 +95,9 @@ TEST_CASE("meeting: strangers of all kinds hold up nobody, and after seal() nobo
     const size_t stream = transport.stream(1 - rank, kCollectives);
     std::vector<Socket> more = crowd(ports[static_cast<size_t>(rank)]);
     ASHLAR_RETURN_IF_ERROR(transport.seal());
+    if (reach(ports[static_cast<size_t>(rank)]).fd >= 0) {
+      return internal("rank {} listens after seal()", rank);
+    }
     char mine = static_cast<char>(rank), theirs = 9;
     const uint64_t sent = transport.send(stream, {&mine, 1}), received = transport.receive(stream, {&theirs, 1});
     ASHLAR_RETURN_IF_ERROR(transport.waitReceived(stream, received));
@@ -103,8 +106,6 @@ TEST_CASE("meeting: strangers of all kinds hold up nobody, and after seal() nobo
   });
   CHECK(status.message() == "");
   CHECK(seconds() - begin < 2);
-  CHECK(reach(ports[0]).fd < 0);
-  CHECK(reach(ports[1]).fd < 0);
 }
 
 TEST_CASE("meeting: more strangers than there is room for do not keep a rank out", "[runtime][comm][tcp]") {

@@ -17,8 +17,8 @@ namespace {
 // bytes, which is 2 messages, takes 0.12 us; one of 16 MiB, in which a rank sends 16 MiB, takes 731 us. The cores that compute copy it.
 constexpr analysis::Link kSharedMemory{/*latencyNs=*/60, /*bytesPerUs=*/23000};
 
-// Hosts exchange data by MPI. Measured between 2 ranks of one host by MPI over TCP: an all-reduce of 4 bytes takes 5.2 us, one of 64 MiB 55
-// ms. Assumed for a real network, which was not at hand; 1.2 GB/s is the rate of 10 Gb/s Ethernet.
+// Hosts exchange data over TCP. Measured between 2 ranks of one host by MPI over TCP: an all-reduce of 4 bytes takes 5.2 us, one of 64 MiB
+// 55 ms. Assumed for a real network, which was not at hand; 1.2 GB/s is the rate of 10 Gb/s Ethernet.
 constexpr analysis::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*movesBeside=*/true};
 
 // A rank on one core: large products reach 80 % of the peak of its multiply-adds, a copy 20 GB/s (docs/benchmarks.md, the first machine).

@@ -55,7 +55,8 @@ public:
   // Calls `check` several times a second while it waits, and ends the wait with an error that this returns. An empty one: no longer.
   virtual void watch(std::function<Status()> check) = 0;
 
-  // Ends the job on all hosts, as far as the others listen.
+  // Ends the job on all hosts, as far as the others listen. From then on, as after a wait that failed, no bytes move: what was posted may
+  // go.
   virtual void abort() = 0;
 };
 

@@ -7,8 +7,8 @@
 Runs dense-layers (10 x 10) and mlp --layers 24 (width 64 and 512) under mpirun on one host, and, with --rate (as tc takes it, "1gbit"), half of
 the ranks each in two network namespaces whose link has that rate (as root, with ip and tc); --hosts 2 leaves out the first. The variants take turns,
 so that what else the machine does hits all alike; the medians and the least times are printed, and the ratios of both to those without fusion. Losses
-of all variants are compared: of these nets they are equal digit by digit. Between hosts MPI polls, and each message waits for both ranks to have a
-core: where other work takes the cores that is most of the time, so only an idle machine tells what fusion saves.
+of all variants are compared: of these nets they are equal digit by digit. Between hosts each message waits for both ranks
+to have a core: where other work takes the cores that is most of the time, so only an idle machine tells what fusion saves.
 """
 
 import argparse

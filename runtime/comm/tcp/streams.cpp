@@ -49,7 +49,7 @@ Streams::~Streams() {
 }
 
 size_t Streams::add(Socket socket, int keepAlive) {
-  const int on = 1, probes = 9;
+  const int on = 1, probes = 100; // who waits decides earlier that the host is lost
   setsockopt(socket.fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
   setsockopt(socket.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
   setsockopt(socket.fd, IPPROTO_TCP, TCP_KEEPIDLE, &keepAlive, sizeof(keepAlive));
@@ -96,7 +96,7 @@ uint64_t Streams::post(size_t number, Direction direction, Part part) {
   if (direction == Direction::kSend && wasIdle) {
     move(stream, direction);
   }
-  if (flow.isIdle()) {
+  if (flow.isIdle() || isStopped) {
     return result;
   }
   if (!stream.isActive) {
@@ -120,8 +120,8 @@ Streams::Outcome Streams::wait(size_t stream, Direction direction, uint64_t numb
   Stream &one = streams[stream];
   const Flow &flow = one.flows[static_cast<int>(direction)];
   while (flow.done() < number) {
-    if (one.isBroken) {
-      return Outcome::kBroken;
+    if (isStopped || one.isBroken) {
+      return isStopped ? Outcome::kStopped : Outcome::kBroken;
     }
     const double left = until - seconds();
     if (left <= 0) {
@@ -145,6 +145,17 @@ Streams::Outcome Streams::wait(size_t stream, Direction direction, uint64_t numb
   return Outcome::kDone;
 }
 
+void Streams::stop() {
+  Lock lock = enter();
+  isStopped = true;
+  active.clear();
+  needsHand = false;
+  changed.notify_all();
+  if (sleepers > 0) {
+    eventfd_write(alarm.fd, 1);
+  }
+}
+
 LineState Streams::stateOf(size_t stream) {
   Lock lock = enter();
   const Stream &one = streams[stream];
@@ -162,7 +173,7 @@ LineState Streams::stateOf(size_t stream) {
 void Streams::lead(Lock &lock, Stream &stream, const Flow &flow, uint64_t number, bool naps, double looksUntil, double until) {
   for (;;) {
     const size_t bytes = sweep();
-    if (flow.done() >= number || stream.isBroken) {
+    if (flow.done() >= number || stream.isBroken || isStopped) {
       return;
     }
     const double now = seconds();
@@ -204,7 +215,7 @@ size_t Streams::sweep() {
 
 size_t Streams::move(Stream &stream, Direction direction) {
   Flow &flow = stream.flows[static_cast<int>(direction)];
-  if (flow.isIdle() || stream.isBroken) {
+  if (flow.isIdle() || stream.isBroken || isStopped) {
     return 0;
   }
   iovec vectors[kVectors];

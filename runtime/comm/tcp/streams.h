@@ -33,7 +33,7 @@ struct LineState {
 class Streams {
 public:
   enum class Direction { kSend = 0, kReceive = 1 };
-  enum class Outcome { kDone, kBroken, kLate };
+  enum class Outcome { kDone, kBroken, kLate, kStopped };
 
   Streams() = default;
   ~Streams();
@@ -53,6 +53,9 @@ public:
   // Waits until all bytes posted up to that number have moved, or `until`, a time in seconds. Looks without a pause until `looksUntil`,
   // then sleeps between two looks. `naps`: the calling thread overlaps one that computes.
   Outcome wait(size_t stream, Direction direction, uint64_t number, bool naps, double looksUntil, double until);
+
+  // Moves no more bytes, so that the places that were posted may go; waits end with kStopped.
+  void stop();
 
   LineState stateOf(size_t stream);
 
@@ -80,7 +83,7 @@ private:
   int sleepers = 0;       // threads in poll()
   int followers = 0;      // threads that wait for the leader
   bool needsHand = false; // something posted may need the thread
-  bool ends = false;
+  bool isStopped = false, ends = false;
   std::condition_variable changed; // the leader left, or something is done
   std::condition_variable hasWork;
   Socket alarm;                               // wakes who is in poll()

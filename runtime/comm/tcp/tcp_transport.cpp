@@ -33,8 +33,14 @@ constexpr int kMostStagger = 20;
 // Seconds between two looks while it settles.
 constexpr useconds_t kClosedNapMicroseconds = 10 * 1000;
 
-// Times that the other host is asked for a sign of life within the patience.
-constexpr double kSignsPerPatience = 4;
+// Times that a host which sends nothing is asked for a sign of life within the patience, and seconds between two, at least. It is lost when
+// it has missed as many.
+constexpr double kSigns = 10;
+constexpr int kLeastSecondsPerSign = 1;
+
+int secondsPerSign(double patience) {
+  return std::max(kLeastSecondsPerSign, static_cast<int>(patience / kSigns));
+}
 
 // The number of ranks below `rank` in the tree, itself included: its lowest set bit; of rank 0 all.
 int subtreeOf(int rank, int ranks) {
@@ -103,7 +109,7 @@ Status TcpTransport::connect() {
   place.patience = patienceSeconds();
   ASHLAR_RETURN_IF_ERROR(meet(place, appointments));
   for (Appointment &one : appointments) {
-    streams.add(std::move(one.socket), std::max(1, static_cast<int>(place.patience / kSignsPerPatience)));
+    streams.add(std::move(one.socket), secondsPerSign(place.patience));
   }
   appointments.clear();
   return streams.start();
@@ -115,7 +121,21 @@ Status TcpTransport::seal() {
   return Status();
 }
 
+void TcpTransport::abort() {
+  words.tellEnd();
+  streams.stop();
+}
+
+// After a failure nobody waits for what else was posted, and its places go.
 Status TcpTransport::wait(size_t stream, Streams::Direction direction, uint64_t number, bool naps) {
+  Status status = waitLong(stream, direction, number, naps);
+  if (!status.ok()) {
+    streams.stop();
+  }
+  return status;
+}
+
+Status TcpTransport::waitLong(size_t stream, Streams::Direction direction, uint64_t number, bool naps) {
   const double begin = seconds(), looksUntil = naps ? begin : begin + kLookSeconds;
   bool hasTold = false, hasSpoken = false;
   Status status;
@@ -123,6 +143,9 @@ Status TcpTransport::wait(size_t stream, Streams::Direction direction, uint64_t 
     const Streams::Outcome outcome = streams.wait(stream, direction, number, naps, looksUntil, now + kSecondsPerPeerCheck);
     if (outcome == Streams::Outcome::kDone) {
       break;
+    }
+    if (outcome == Streams::Outcome::kStopped) {
+      return abortedStatus();
     }
     if (outcome == Streams::Outcome::kBroken) {
       return describeBroken(stream);
@@ -148,7 +171,8 @@ Status TcpTransport::look(size_t stream, double begin, bool &hasSpoken) {
     ASHLAR_RETURN_IF_ERROR(place.check());
   }
   const double waited = seconds() - begin;
-  if (const double silent = streams.stateOf(stream).silentSeconds; waited > place.patience && silent > place.patience) {
+  const double silent = streams.stateOf(stream).silentSeconds;
+  if (waited > place.patience && silent > std::max(place.patience, kSigns * secondsPerSign(place.patience))) {
     return unavailable("the host of rank {} has not answered for {:.0f} s; it is down, or its network is (ASHLAR_PATIENCE={:.0f})",
                        peers[stream], silent, place.patience);
   }

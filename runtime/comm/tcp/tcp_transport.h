@@ -39,13 +39,14 @@ public:
   Status allGather(const void *mine, size_t bytes, void *all) override;
   void tellWait(int rank, bool speaks) override { words.tellWait(rank, speaks); }
   void watch(std::function<Status()> check) override { place.check = std::move(check); }
-  void abort() override { words.tellEnd(); }
+  void abort() override;
 
 private:
   // The lane of allGather().
   static constexpr int kControl = -1;
 
   Status wait(size_t stream, Streams::Direction direction, uint64_t number, bool naps);
+  Status waitLong(size_t stream, Streams::Direction direction, uint64_t number, bool naps);
   Status look(size_t stream, double begin, bool &hasSpoken);
   Status describeBroken(size_t stream);
   Status connect();

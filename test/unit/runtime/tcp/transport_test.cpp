@@ -195,6 +195,33 @@ TEST_CASE("streams: the end of a peer is found", "[runtime][comm][tcp]") {
   }
 }
 
+TEST_CASE("streams: after an abort nothing arrives, and other waits end", "[runtime][comm][tcp]") {
+  std::atomic<bool> isAborted{false};
+  Status status = runPair([&](int rank, Transport &transport, size_t stream) {
+    std::vector<char> bytes(kLarge, static_cast<char>(rank));
+    if (rank == 0) {
+      while (!isAborted) {
+        usleep(1000);
+      }
+      transport.send(stream, {bytes.data(), kLarge});
+      usleep(300 * 1000);
+      return Status();
+    }
+    const uint64_t number = transport.receive(stream, {bytes.data(), kLarge});
+    Status beside;
+    std::thread other([&] { beside = transport.waitReceived(stream, number, /*naps=*/true); });
+    usleep(100 * 1000);
+    transport.abort();
+    other.join();
+    isAborted = true;
+    usleep(200 * 1000);
+    CHECK(beside.code() == StatusCode::kAborted);
+    CHECK(bytes == std::vector<char>(kLarge, 1));
+    return Status();
+  });
+  CHECK(status.message() == "");
+}
+
 TEST_CASE("streams: what a rank sent before it ended arrives", "[runtime][comm][tcp]") {
   Status status = runPair([&](int rank, Transport &transport, size_t stream) {
     std::vector<char> bytes = bytesOf(0, 0, 1 << 20);

@@ -47,8 +47,8 @@ class Measurements {
 public:
   using Kind = job::Machine::CollectiveRate::Kind;
 
-  // Adds the output of ashlar-calibrate (tools/ashlar_calibrate/measured_program.h). Skips lines of others, such as warnings of mpirun. Fails
-  // where a line of its own cannot be read, or has a time of 0.
+  // Adds the output of ashlar-calibrate (tools/ashlar_calibrate/measured_program.h). Skips lines of others, such as warnings of mpirun.
+  // Fails where a line of its own cannot be read, or has a time of 0.
   llvm::Error add(llvm::StringRef text);
 
   // Returns the machine. Fails where the device was not measured.

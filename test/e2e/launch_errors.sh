@@ -62,7 +62,7 @@ expect_error 'error: ASHLAR_NETWORK is "10.9", not a network such as 10.77.0.0/2
 expect_error 'error: ASHLAR_NETWORK is "203.0.113.0/24" but this host has 127.0.0.1/8' \
   env ASHLAR_FORCE_HOSTS=2 ASHLAR_NETWORK=203.0.113.0/24 mpirun -n 4 ./mlp
 expect_error 'error: rank 3 did not come up within 2 s (ASHLAR_PATIENCE)' \
-  env ASHLAR_FORCE_HOSTS=2 ASHLAR_PATIENCE=2 mpirun -n 3 ./mlp --steps 1 : -n 1 ./mlp --plan
+  env ASHLAR_FORCE_HOSTS=2 ASHLAR_PATIENCE=2 mpirun -n 3 ./mlp --steps 1 : -n 1 sleep 60
 [ "$(grep -c '^error: ' error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
 
 # How often the ranks went to sleep so far; looking on and on, and yielding, is no sleep.

@@ -6,7 +6,7 @@
 #   CUDA toolkit 13 (ptxas, libdevice, headers of CUDA, cuBLASLt, cuDNN 9 and NCCL): the cuda target and its emulator; without it
 #                                their tests skip
 #   PyTorch                      the peer that test/bench/*_torch.py measure
-#   iproute2, and root           test conformance.two_hosts; root also for e2e_full_disk, which mounts a small disk
+#   iproute2, and root           tests hosts and conformance.two_hosts; root also for e2e_full_disk, which mounts a small disk
 #   MNIST in ASHLAR_DATA/mnist   test e2e_train_mnist
 set -euo pipefail
 

@@ -9,6 +9,10 @@
 set -uo pipefail
 
 export OMPI_MCA_orte_execute_quiet=1 # the ranks tell what happened
+# mpirun finds a lost host after 5 + 3 x 2 s, not after a default of minutes: its own connections may stay silent so long. What the user sets holds.
+export OMPI_MCA_oob_tcp_keepalive_time=${OMPI_MCA_oob_tcp_keepalive_time-5}
+export OMPI_MCA_oob_tcp_keepalive_intvl=${OMPI_MCA_oob_tcp_keepalive_intvl-2}
+export OMPI_MCA_oob_tcp_keepalive_probes=${OMPI_MCA_oob_tcp_keepalive_probes-3}
 nonfinite=3
 
 usage='usage: tools/supervise.sh [-n RETRIES] [--fallback "COMMAND"]... -- COMMAND...'

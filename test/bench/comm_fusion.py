@@ -60,7 +60,7 @@ def measure(bench, title, launch, machine, hosts):
         for _ in range(bench.repeats):
             for number, name in enumerate(times):
                 options = ["--steps", steps[hosts - 1], "--threads", 1] + (["--data", bench.folder / "rows"] if data == "rows" else [])
-                out = run([*launch, f"./program{number}", *options], bench.folder, **bench.environment)[1]
+                out = run([*launch, f"./program{number}", *options], bench.folder)[1]
                 times[name].append(float(re.search(r"\(([0-9.]+) us a step\)", out).group(1)))
                 losses.setdefault(name, re.findall(r"loss is (.*)", out))
         if any(found != losses["none"] for found in losses.values()):
@@ -84,15 +84,14 @@ def main():
         parser.error("--hosts 2 and --rate need each other: the link between two hosts has a rate")
     bench.bin = pathlib.Path(bench.build).resolve() / "bin"
     with tempfile.TemporaryDirectory() as folder:
-        bench.folder, bench.environment = pathlib.Path(folder), {}
+        bench.folder = pathlib.Path(folder)
         run([sys.executable, ROOT / "test/e2e/write_rows.py", "rows"], bench.folder, PYTHONDONTWRITEBYTECODE="1")
         if "1" in hosts:
             measure(bench, f"One host, {bench.ranks} ranks", ["mpirun", "-n", bench.ranks], "", hosts=1)
         if "2" in hosts:
             half = bench.ranks // 2
-            bench.environment = {"ASHLAR_LINK_RATE": bench.rate}
-            script = ROOT / "test/conformance/two_hosts.sh"
-            measure(bench, f"Two hosts, {half} and {bench.ranks - half} ranks, {bench.rate}", ["bash", script, half, bench.ranks - half],
+            launcher = [sys.executable, ROOT / "test/hosts/lab.py", "--ranks", f"{half},{bench.ranks - half}", "--rate", bench.rate, "--"]
+            measure(bench, f"Two hosts, {half} and {bench.ranks - half} ranks, {bench.rate}", launcher,
                     f"machine {{ ranks_per_host: {half} }}", hosts=2)
 
 

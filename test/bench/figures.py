@@ -237,25 +237,25 @@ class Bench:
     def micro_batches(self):
         shape = ["--layers", 5, "--width", 1024]
         model = self.model("wide", "mlp", *shape)
-        ways = [("one host", ["mpirun", "-n", 2], [], "", {})]
+        ways = [("one host", ["mpirun", "-n", 2], [], "")]
         if self.options.rate:
-            ways.append((f"two hosts, {self.options.rate}", ["bash", ROOT / "test/conformance/two_hosts.sh", 1, 1], ["--master", "10.213.77.1"],
-                         "machine { ranks_per_host: 1 }", {"ASHLAR_LINK_RATE": self.options.rate}))
+            ways.append((f"two hosts, {self.options.rate}", [sys.executable, ROOT / "test/hosts/lab.py", "--ranks", "1,1", "--rate", self.options.rate, "--"],
+                         ["--master", "10.213.77.1"], "machine { ranks_per_host: 1 }"))
         rows = []
-        for name, launcher, peer_options, machine, environment in ways:
-            steps = 50 if not environment else 20
+        for name, launcher, peer_options, machine in ways:
+            steps = 20 if peer_options else 50
             for parts in (1, 4):
                 job = re.sub(r"global_batch: \d+", "global_batch: 256", (ROOT / "docs/jobs/mlp.txtpb").read_text())
                 (self.folder / "parts.txtpb").write_text(f"{job}accumulate: {parts}\n{machine}\n")
                 self.compile(model, self.folder / "parts.txtpb", "parts", "--mesh", "dp=2")
                 ours, theirs = [], []
-                for _ in range(REPEATS if not environment else 3):
-                    _, output = run([*launcher, "./parts", "--steps", steps, "--log-every", 0, "--threads", 1], self.folder, **environment)
+                for _ in range(3 if peer_options else REPEATS):
+                    _, output = run([*launcher, "./parts", "--steps", steps, "--log-every", 0, "--threads", 1], self.folder)
                     ours.append(self.step_us(output))
                     if self.has_torch():
                         options = ["--ranks", 2, "--threads", 1, *shape, "--accumulate", parts, "--steps", steps]
-                        prefix = launcher if environment else []
-                        _, output = run([*prefix, self.options.torch_python, ROOT / "test/bench/mlp_torch.py", *options, *peer_options], self.folder, **environment)
+                        prefix = launcher if peer_options else []
+                        _, output = run([*prefix, self.options.torch_python, ROOT / "test/bench/mlp_torch.py", *options, *peer_options], self.folder)
                         theirs.append(self.step_us(output))
                 ratio = statistics.median(o / t for o, t in zip(ours, theirs)) if theirs else None
                 rows.append([name, parts, f"{statistics.median(ours):.0f}", f"{statistics.median(theirs):.0f}" if theirs else "not installed", f"{ratio:.2f}" if ratio else ""])

@@ -14,6 +14,7 @@ import argparse
 import pathlib
 import re
 import statistics
+import sys
 import tempfile
 
 from measuring import ROOT, run
@@ -46,8 +47,7 @@ def main():
     tools = pathlib.Path(options.build).resolve() / "bin"
     number, unit = re.fullmatch(r"([0-9.]+)(gbit|mbit)", options.rate).groups()
     gbytes = 0.9 * float(number) * GBIT[unit] / 8
-    hosts = ["bash", ROOT / "test/conformance/two_hosts.sh", 1, 1]
-    link = {"ASHLAR_LINK_RATE": options.rate}
+    hosts = [sys.executable, ROOT / "test/hosts/lab.py", "--ranks", "1,1", "--rate", options.rate, "--"]
     print("| level | ms a step without | with | saved | can be hidden | share | profile: measured | expected |\n|---|---|---|---|---|---|---|---|", flush=True)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -61,12 +61,12 @@ def main():
             times, losses = {"without": [], "with": []}, {}
             for _ in range(options.repeats):
                 for program, found in times.items():
-                    out = run([*hosts, f"./{program}", "--steps", options.steps, "--threads", 1], folder, **link)[1]
+                    out = run([*hosts, f"./{program}", "--steps", options.steps, "--threads", 1], folder)[1]
                     found.append(float(re.search(r"\(([0-9.]+) us a step\)", out).group(1)) / 1e3)
                     losses.setdefault(program, re.findall(r"loss is (.*)", out))
             if losses["with"] != losses["without"]:
                 raise SystemExit(f"error: losses of level {level} differ: {losses}")
-            out = run([*hosts, "./with", "--steps", options.steps, "--threads", 1, "--profile"], folder, **link)[1]
+            out = run([*hosts, "./with", "--steps", options.steps, "--threads", 1, "--profile"], folder)[1]
             measured, expected = re.search(r"collectives: .*, (\d+) % hidden; expected .*, (\d+) % hidden", out).groups()
             without, beside = statistics.median(times["without"]), statistics.median(times["with"])
             print(f"| {level} | {without:.1f} | {beside:.1f} | {without - beside:.1f} | {hidden:.1f} | {(without - beside) / hidden:.2f} | {measured} % | {expected} % |", flush=True)

@@ -1,0 +1,258 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Jobs on several hosts (lab.py): right numbers, strangers, lost hosts, absent ranks, bad links.
+
+    hosts.py BIN [--long] [--only NAME,...]
+
+BIN has the tools. Prints a line for each case, and ends with 1 when one fails; with 77 and the reason where the machine allows no namespaces. --long has
+more of each: every level of ZeRO, four hosts, slow links. Each case has a lab of its own.
+"""
+
+import argparse
+import pathlib
+import re
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+
+sys.dont_write_bytecode = True  # the source tree stays as it is
+from lab import Lab, isolate
+from programs import Programs, Run, data_parallel, expect_close, losses, pipeline, step_milliseconds, tensor_parallel
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TOLERANCE = 1e-4  # sums over the batch in another order, grown by the steps
+PATIENCE = 3  # ASHLAR_PATIENCE of faults, seconds
+SHORT_PATIENCE = 1  # mpirun ends the ranks of a job that lost a host after 11 s, and a rank is to name one before: after 5 patiences
+CASES, LONG = {}, set()
+
+
+def case(long=False):
+    def register(function):
+        CASES[function.__name__] = function
+        if long:
+            LONG.add(function.__name__)
+        return function
+    return register
+
+
+class Bench:
+    """What the cases share: a folder that all hosts see, compiled programs, and the losses of one rank."""
+
+    def __init__(self, tools, folder):
+        self.folder, self.programs, self.one = folder, Programs(tools, folder, "--width", 256), {}
+
+    def reference(self, lab, steps):
+        """The losses of one rank."""
+        if steps not in self.one:
+            run = Run(lab, 0, [self.programs.compile("one", data_parallel(1)), "--steps", steps, "--threads", 1], self.folder / "one.log")
+            expect(run.finish(60) == 0, run.log())
+            self.one[steps] = losses(run.log())
+        return self.one[steps]
+
+    def start(self, lab, ranks, command, log="run.log", **environment):
+        """Starts a job with so many ranks on each host."""
+        return Run(lab, 0, lab.mpirun(ranks, *command), self.folder / log, **environment)
+
+
+def expect(holds, text):
+    if not holds:
+        raise AssertionError(text)
+
+
+def expect_one_error(run, pattern):
+    """Fails unless the log has one line of an error, whichever ranks see the fault, and that one matches."""
+    errors = run.lines("^error: ")
+    expect(len(errors) == 1 and re.search(pattern, errors[0]), f"not one error like \"{pattern}\":\n{run.log()[-3000:]}")
+    expect(len(run.lines("^waiting for ")) <= 1, f"it is waited for more than once:\n{run.log()[-3000:]}")
+
+
+def train(bench, lab, name, job, ranks, steps, seconds=60):
+    """Trains a job, and compares its losses with one rank's. Prints the bytes that a host sends, the start included."""
+    program = bench.programs.compile(name, job)
+    expected, before = bench.reference(lab, steps), [lab.sent(host) for host in lab.hosts]
+    run = bench.start(lab, ranks, [program, "--steps", steps, "--threads", 1], f"{name}.log")
+    expect(run.finish(seconds) == 0, f"{name}:\n{run.log()[-3000:]}")
+    expect_close(expected, losses(run.log()), TOLERANCE)
+    sent = [(lab.sent(host) - first) / steps / 1e6 for host, first in zip(lab.hosts, before)]
+    print(f"  {name} on {ranks} ranks: a host sends {', '.join(f'{each:.2f}' for each in sent)} MB a step", flush=True)
+
+
+@case()
+def right_numbers(bench):
+    with Lab(2) as lab:
+        train(bench, lab, "replicas", data_parallel(4), [2, 2], 10)
+        train(bench, lab, "unequal", data_parallel(4), [1, 3], 10)
+        train(bench, lab, "zero3", data_parallel(4, level=3), [2, 2], 10)
+        train(bench, lab, "stages", pipeline(2, 2), [2, 2], 10)
+        train(bench, lab, "parts", tensor_parallel(2, 2), [2, 2], 10)
+
+
+@case(long=True)
+def more_right_numbers(bench):
+    with Lab(4, rate="1gbit") as lab:
+        for level in (1, 2, 3):
+            train(bench, lab, f"zero{level}_on_8", data_parallel(8, level), [2, 2, 2, 2], 20)
+        train(bench, lab, "zero3_unequal", data_parallel(8, 3), [1, 3, 0, 4], 20)
+        train(bench, lab, "stages_on_4", pipeline(4, 2), [2, 2, 2, 2], 20)
+        train(bench, lab, "parts_over_hosts", tensor_parallel(2, 4), [2, 2, 2, 2], 20)
+
+
+@case()
+def bad_link(bench):
+    with Lab(2, delay=0.02, loss=0.01) as lab:
+        train(bench, lab, "replicas", data_parallel(4), [2, 2], 3)
+
+
+@case(long=True)
+def bad_links(bench):
+    for limits in ({"rate": "10mbit"}, {"rate": "100mbit", "delay": 0.1}, {"delay": 0.001, "loss": 0.05}):
+        with Lab(2, **limits) as lab:
+            print(f"  {limits}", flush=True)
+            train(bench, lab, "replicas", data_parallel(4), [2, 2], 5, seconds=180)
+            train(bench, lab, "stages", pipeline(2, 2), [2, 2], 5, seconds=180)
+
+
+# The link, not the machine's load, is to bound a step.
+STRANGERS_RATE, STRANGERS_STEPS, CONNECTIONS = "100mbit", 16, 144
+
+
+def attack(bench, allowed):
+    """Step times before and while a stranger connects to all ports; `allowed`: their ratio."""
+    with Lab(2, rate=STRANGERS_RATE) as lab:
+        metrics = bench.folder / "strangers.jsonl"
+        program = bench.programs.compile("replicas", data_parallel(4))
+        run = bench.start(lab, [2, 2], [program, "--steps", 2 * STRANGERS_STEPS, "--threads", 1, "--metrics", metrics], "strangers.log",
+                          ASHLAR_PATIENCE=str(PATIENCE))
+        run.wait_for("loss is", 60, STRANGERS_STEPS)
+        ports = lab.listeners()
+        expect(len(ports) >= 3, f"not a port of each rank or host: {ports}")
+        stranger = Run(lab, "stranger", [sys.executable, ROOT / "test/hosts/stranger.py", CONNECTIONS, *(f"{address}:{port}" for address, port in ports)],
+                       bench.folder / "stranger.log")
+        stranger.wait_for("connections to", 30)
+        begun = len(run.lines("loss is"))
+        status = run.finish(60)
+        stranger.process.kill()
+        expect(status == 0, f"ends with {status}:\n{run.log()[-3000:]}")
+        expect_close(bench.reference(lab, 2 * STRANGERS_STEPS), losses(run.log()), TOLERANCE)
+        times = step_milliseconds(metrics)
+        alone, attacked = statistics.median(times[:STRANGERS_STEPS - 1]), statistics.median(times[begun:])
+        print(f"  {stranger.log().strip()}; a step takes {alone:.1f} ms alone, {attacked:.1f} ms with them", flush=True)
+        expect(attacked <= allowed * alone, f"a step takes {attacked:.1f} ms instead of {alone:.1f} ms")
+
+
+@case()
+def strangers(bench):
+    attack(bench, allowed=1.3)
+
+
+@case(long=True)
+def strangers_on_a_quiet_machine(bench):
+    attack(bench, allowed=1.05)
+
+
+EIGHT = [2, 2, 2, 2]
+KEEPALIVE = ["--mca", "oob_tcp_keepalive_time", 5, "--mca", "oob_tcp_keepalive_intvl", 2, "--mca", "oob_tcp_keepalive_probes", 3]  # of README.md
+
+
+def start_eight(bench, lab, patience, *options, line="exec"):
+    """A job on all four hosts that trains until it is ended. `options` of mpirun; `line` of a shell of each rank, which ends in how the program starts."""
+    program = bench.programs.compile("eight", data_parallel(8))
+    command = ["bash", "-c", f"{line} {program} --steps 1000000 --threads 1"]
+    return bench.start(lab, EIGHT, [*options, *command], "eight.log", ASHLAR_PATIENCE=str(patience))
+
+
+def expect_end(lab, run, seconds):
+    """Fails unless the job ends by itself, with a failure, and leaves no rank on any host."""
+    begin = time.monotonic()
+    expect(run.finish(seconds) != 0, f"ends with 0:\n{run.log()[-3000:]}")
+    left = [host for host in lab.hosts if lab.processes(host, "eight")]
+    while left and time.monotonic() - begin < seconds:
+        time.sleep(0.1)
+        left = [host for host in lab.hosts if lab.processes(host, "eight")]
+    expect(not left, f"ranks still run on the hosts {left} after {seconds} s")
+    print(f"  all end after {time.monotonic() - begin:.1f} s: {' '.join(run.lines('^error: '))}", flush=True)
+
+
+@case()
+def killed_rank(bench):
+    with Lab(4) as lab:
+        run = start_eight(bench, lab, PATIENCE)
+        run.wait_for("loss is", 60, 2)
+        Lab.end(lab.processes(2, "eight")[-1:])
+        expect_end(lab, run, 10)
+        expect_one_error(run, r"^error: rank [45] terminated without reporting an error$")
+
+
+@case()
+def pulled_cable(bench):
+    with Lab(4) as lab:
+        run = start_eight(bench, lab, SHORT_PATIENCE, *KEEPALIVE)
+        run.wait_for("loss is", 60, 2)
+        lab.unplug(3)
+        expect_end(lab, run, 20)
+        expect_one_error(run, r"^error: rank [67] ")
+
+
+@case()
+def absent_rank(bench):
+    with Lab(4) as lab:
+        run = start_eight(bench, lab, PATIENCE, line="[ $OMPI_COMM_WORLD_RANK != 5 ] || exec sleep 300; exec")
+        expect_end(lab, run, 5 * PATIENCE + 15)
+        expect_one_error(run, r"^error: rank 5 ")
+
+
+@case()
+def early_end(bench):
+    """A rank ends before it joined, with a status that mpirun takes for success."""
+    with Lab(4) as lab:
+        run = start_eight(bench, lab, PATIENCE, line="[ $OMPI_COMM_WORLD_RANK != 5 ] || exit 0; exec")
+        expect_end(lab, run, 5 * PATIENCE + 15)
+        expect_one_error(run, r"^error: rank 5 ")
+
+
+@case()
+def supervised(bench):
+    """The supervisor goes on without the lost host, by its fallback."""
+    with Lab(2) as lab:
+        four, two = (bench.programs.compile(name, data_parallel(ranks)) for name, ranks in (("replicas", 4), ("pair", 2)))
+        options = f"--steps 1000000 --threads 1 --checkpoint-dir {bench.folder}/saved --save-every 5"
+        command = [ROOT / "tools/supervise.sh", "--fallback", f"mpirun -n 2 {two} {options}", "--", *lab.mpirun([2, 2], four, *options.split())]
+        run = Run(lab, 0, command, bench.folder / "supervised.log")
+        run.wait_for("^saved ", 60, 2)
+        begin = time.monotonic()
+        lab.unplug(1)
+        run.wait_for("^resumed from ", 60)
+        run.wait_for("^saved ", 20, len(run.lines("^saved ")) + 1)
+        seconds = time.monotonic() - begin
+        run.process.terminate()
+        run.finish(20)
+        print(f"  trains on {seconds:.1f} s after the cable was pulled", flush=True)
+        expect(seconds <= 30, f"trains on only {seconds:.1f} s after the cable was pulled")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", metavar="BIN")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--only", default="", help="names of cases")
+    options = parser.parse_args()
+    isolate()
+    chosen = options.only.split(",") if options.only else [name for name in CASES if options.long or name not in LONG]
+    failed = []
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        bench = Bench(options.tools, pathlib.Path(folder).resolve())
+        for name in chosen:
+            begin = time.monotonic()
+            try:
+                CASES[name](bench)
+            except Exception:  # whatever it is, the other cases are to run
+                failed.append(name)
+                traceback.print_exc(file=sys.stdout)
+            print(f"{'FAILED' if name in failed else 'passed'}: {name}, {time.monotonic() - begin:.1f} s", flush=True)
+    print(f"{len(chosen) - len(failed)} of {len(chosen)} cases passed" + (f"; failed: {', '.join(failed)}" if failed else ""))
+    sys.exit(1 if failed else 0)
+
+
+main()

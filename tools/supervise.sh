@@ -14,6 +14,7 @@ export OMPI_MCA_oob_tcp_keepalive_time=${OMPI_MCA_oob_tcp_keepalive_time-5}
 export OMPI_MCA_oob_tcp_keepalive_intvl=${OMPI_MCA_oob_tcp_keepalive_intvl-2}
 export OMPI_MCA_oob_tcp_keepalive_probes=${OMPI_MCA_oob_tcp_keepalive_probes-3}
 nonfinite=3
+outlived=10 # seconds that a launcher may outlive its ranks
 
 usage='usage: tools/supervise.sh [-n RETRIES] [--fallback "COMMAND"]... -- COMMAND...'
 
@@ -48,16 +49,50 @@ command=${command% }
 
 # Job control gives each run a process group of its own: a Ctrl-C reaches it once, from here, and is not ignored by it.
 set -m
-child="" signal="" signals=0
+child="" signal="" status=0
 pass_on() {
   signal=$1
-  signals=$((signals + 1))
   [ -z "$child" ] || kill -s "$1" "$child" 2> /dev/null
 }
 for name in TERM INT USR1; do
   # shellcheck disable=SC2064 # the name is that of now
   trap "pass_on $name" "$name"
 done
+
+# Whether a rank runs below a process, on this host. An ended one that nobody collected is none.
+has_ranks() {
+  local each
+  # shellcheck disable=SC2013 # words
+  for each in $(cat "/proc/$1/task/$1/children" 2> /dev/null); do
+    if grep -qsz '^OMPI_COMM_WORLD_RANK=' "/proc/$each/environ" || has_ranks "$each"; then
+      return 0
+    fi
+  done
+  return 1
+}
+
+# Waits for the run; sets its status. mpirun waits for ever for the daemon of a lost host once it has sent something there, such as the order to
+# end when a rank failed; so it is ended here when its ranks have.
+await() {
+  local ended seen="" alone=0 tick
+  while true; do
+    sleep 1 > /dev/null 2>&1 &
+    tick=$!
+    status=0
+    wait -n -p ended "$child" "$tick" || status=$? # a signal interrupts it
+    [ "${ended-}" != "$child" ] || return
+    [ -n "${ended-}" ] || continue
+    if has_ranks "$child"; then
+      seen=1 alone=0
+    elif [ -n "$seen" ]; then
+      alone=$((alone + 1))
+    fi
+    if [ $alone = $outlived ]; then
+      echo "supervise: the launcher still runs $outlived s after the ranks of this host ended, and is killed; a host may be lost" >&2
+      kill -KILL -- "-$child" 2> /dev/null
+    fi
+  done
+}
 
 restarts=0
 while true; do
@@ -66,12 +101,7 @@ while true; do
   bash -c "exec $command" < /dev/null &
   child=$!
   [ -z "$signal" ] || kill -s "$signal" "$child" 2> /dev/null # it came before there was one to pass it on to
-  # A signal interrupts `wait`; the run it was passed on to is waited for again.
-  while true; do
-    before=$signals status=0
-    wait "$child" || status=$?
-    [ "$signals" != "$before" ] || break
-  done
+  await
   child=""
   [ "$status" -ne 0 ] && [ "$status" -ne $nonfinite ] && [ -z "$signal" ] && [ $restarts -lt "$retries" ] || exit "$status"
   command=${fallbacks[restarts]-$command}

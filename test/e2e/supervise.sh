@@ -91,6 +91,25 @@ expect_error 'error: --fallback needs a command; usage: ' "$supervise" --fallbac
 expect_error 'error: 1 fallbacks but 0 restarts; usage: ' "$supervise" -n 0 --fallback true -- false
 expect_error 'Killed' "$supervise" -n 0 -- bash -c 'kill -KILL $$'
 
+# A launcher that still waits for a lost host ten seconds after its ranks ended is killed; one that had none is not.
+cat > launcher << 'EOF'
+#!/bin/bash
+[ "$1" = none ] || OMPI_COMM_WORLD_RANK=0 sleep 2
+sleep 14
+exit 6
+EOF
+chmod +x launcher
+"$supervise" -n 0 -- ./launcher none > none.out 2> none.err &
+none=$!
+status=0
+"$supervise" -n 0 -- ./launcher one > out 2> err || status=$?
+[ $status = 137 ] || { cat err >&2; fail "a launcher that outlives its rank ends with status $status"; }
+[ "$(grep -c '^supervise: the launcher still runs 10 s after the ranks of this host ended, and is killed' err)" = 1 ] ||
+  { cat err >&2; fail "no line, or not one, tells of the launcher"; }
+status=0
+wait $none || status=$?
+[ $status = 6 ] || { cat none.err >&2; fail "a command without ranks ends with status $status"; }
+
 # A signal reaches the run, which is the last one, with its own status. Twice, too.
 cat > trapper << 'EOF'
 #!/bin/bash

@@ -12,11 +12,14 @@
 #include "runtime/run/target_runtime.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <new>
+#include <utility>
 
 #include <unistd.h>
 
@@ -70,6 +73,34 @@ std::string describeStages(const ashlar_rt_variant &variant) {
   return fmt::format(" ({} stages of{})", variant.num_stages, axes.empty() ? " one device" : axes);
 }
 
+// " (WORLD_SIZE=4 of torchrun has no effect)"; "" where no other launcher than mpirun left its mark.
+std::string describeOtherLauncher() {
+  constexpr std::array<std::pair<const char *, const char *>, 3> kMarks = {
+      {{"WORLD_SIZE", "torchrun"}, {"PMI_SIZE", "mpiexec of MPICH"}, {"SLURM_STEP_NUM_TASKS", "srun"}}};
+  for (const auto &[variable, launcher] : kMarks) {
+    if (const char *value = std::getenv(variable)) {
+      return fmt::format(" ({}={} of {} has no effect)", variable, value, launcher);
+    }
+  }
+  return "";
+}
+
+// Checks that the ranks find each other: on several hosts they need mpirun, on one host a name of the job. Both are missing where somebody
+// set rank and number of ranks by hand.
+Status checkLauncher(const Job &job) {
+  if (!job.underMpirun() || job.processes() == 1) {
+    return Status();
+  }
+  const bool oneHost = environmentInteger("OMPI_COMM_WORLD_LOCAL_SIZE", job.processes()) == job.processes();
+  const char *sign = oneHost ? "PMIX_NAMESPACE" : "PMIX_RANK";
+  if (const char *value = std::getenv(sign); value != nullptr && *value != '\0') {
+    return Status();
+  }
+  return invalid("OMPI_COMM_WORLD_SIZE is {0} but {1} is not set, so ranks were started by hand and cannot meet; run the program with "
+                 "mpirun -n {0}, and --host on several hosts",
+                 job.processes(), sign);
+}
+
 // Checks that the job has the program's number of ranks. `variant`: the first stage's.
 Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   Mesh mesh(variant);
@@ -83,7 +114,8 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
                                                        : fmt::format(" of {} chunks each", mesh.devicesPerProcess());
   std::string remedy = needed == 1 ? "without mpirun" : fmt::format("with mpirun -n {}", needed);
   if (!job.underMpirun()) {
-    return invalid("started alone but the program was compiled for {} ranks{}; run it {}", needed, chunks, remedy);
+    return invalid("started alone but the program was compiled for {} ranks{}{}; run it {}", needed, chunks, describeOtherLauncher(),
+                   remedy);
   }
   return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
 }
@@ -124,6 +156,7 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   const ashlar_rt_variant *variant = nullptr;
   ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
   ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant).share());
+  ASHLAR_RETURN_IF_ERROR(checkLauncher(job).share());
   std::vector<uint64_t> hostBytes; // by stage
   for (const ashlar_rt_variant &stage : Stages(*variant)) {
     hostBytes.push_back(target.hostBytes(stage));

@@ -56,14 +56,25 @@ done
 expect_error 'OMPI_COMM_WORLD_RANK is "", not a number from 0 to 3' env -u OMPI_COMM_WORLD_RANK OMPI_COMM_WORLD_SIZE=4 ./mlp
 
 # Ranks of several hosts find each other through mpirun, on a network that they have; one that does not come is named.
-expect_error "error: rank 0 of 4 on several hosts was started by hand: there is no PMIX_NAMESPACE of mpirun; start the program with mpirun" \
-  env ASHLAR_FORCE_HOSTS=2 OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 ./mlp
 expect_error 'error: ASHLAR_NETWORK is "10.9", not a network such as 10.77.0.0/24' env ASHLAR_FORCE_HOSTS=2 ASHLAR_NETWORK=10.9 mpirun -n 4 ./mlp
 expect_error 'error: ASHLAR_NETWORK is "203.0.113.0/24" but this host has 127.0.0.1/8' \
   env ASHLAR_FORCE_HOSTS=2 ASHLAR_NETWORK=203.0.113.0/24 mpirun -n 4 ./mlp
 expect_error 'error: rank 3 did not come up within 2 s (ASHLAR_PATIENCE)' \
   env ASHLAR_FORCE_HOSTS=2 ASHLAR_PATIENCE=2 mpirun -n 3 ./mlp --steps 1 : -n 1 sleep 60
 [ "$(grep -c '^error: ' error.log)" = 1 ] || { cat error.log >&2; fail "the error is not one line"; }
+
+# Started by hand, or by another launcher: nobody waits for ranks that cannot come.
+for given in 'PMIX_NAMESPACE' 'PMIX_NAMESPACE OMPI_COMM_WORLD_LOCAL_SIZE=4' 'PMIX_RANK OMPI_COMM_WORLD_LOCAL_SIZE=2' \
+  'PMIX_RANK OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=job'; do
+  read -r missing others <<< "$given"
+  # shellcheck disable=SC2086 # words
+  expect_error "error: OMPI_COMM_WORLD_SIZE is 4 but $missing is not set, so ranks were started by hand and cannot meet; run the program with mpirun -n 4, " \
+    env OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 $others ./mlp
+done
+for mark in WORLD_SIZE=4:torchrun PMI_SIZE=4:'mpiexec of MPICH' SLURM_STEP_NUM_TASKS=4:srun; do
+  expect_error "error: started alone but the program was compiled for 4 ranks (${mark%:*} of ${mark#*:} has no effect); run it with mpirun -n 4" \
+    env "${mark%:*}" ./mlp
+done
 
 # How often the ranks went to sleep so far; looking on and on, and yielding, is no sleep.
 naps() {

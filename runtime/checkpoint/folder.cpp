@@ -101,7 +101,7 @@ std::string CheckpointFolder::rankFile(uint64_t rank) {
   return fmt::format("rank-{:05}.safetensors", rank);
 }
 
-Status CheckpointFolder::prepare(FolderLock &lock) const {
+Status CheckpointFolder::make() const {
   ASHLAR_RETURN_IF_ERROR(makeDirectories(directory));
   if (!fs::is_directory(directory)) {
     return invalid("cannot write checkpoints into {}: it is there and no folder; name another --checkpoint-dir", directory);
@@ -109,6 +109,11 @@ Status CheckpointFolder::prepare(FolderLock &lock) const {
   if (access(directory.c_str(), W_OK | X_OK) != 0) {
     return cannot("write checkpoints into", directory, errno);
   }
+  return Status();
+}
+
+Status CheckpointFolder::prepare(FolderLock &lock) const {
+  ASHLAR_RETURN_IF_ERROR(make());
   ASHLAR_RETURN_IF_ERROR(lock.take(directory, prefix));
   std::error_code error;
   std::vector<std::string> left;

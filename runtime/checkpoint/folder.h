@@ -43,7 +43,10 @@ public:
   std::string partial(const std::string &name) const;
   static std::string rankFile(uint64_t rank);
 
-  // Makes the directory if it is missing, locks it, and removes unfinished checkpoints of earlier runs in it.
+  // Makes the directory if it is missing, and checks that checkpoints can be written into it.
+  Status make() const;
+
+  // Makes the directory, locks it, and removes unfinished checkpoints of earlier runs in it.
   Status prepare(FolderLock &lock) const;
 
   // Makes the folder that a checkpoint is written in.

@@ -27,7 +27,7 @@ constexpr uint64_t kMostIndexBytes = uint64_t{1} << 30; // as many as a checkpoi
 constexpr uint64_t kMostNumber = uint64_t{1} << 48;     // of steps, samples and checkpoints; products of two fit
 constexpr int kDeepestJson = 16;
 constexpr size_t kMostOddPieces = 4096;
-constexpr const char *kChecksum = "checksum", *kNumber = "number";
+constexpr const char *kChecksum = "checksum", *kNumber = "number", *kHost = "host", *kHosts = "hosts";
 
 // Counters of the program have such names; parameters cannot (docs/checkpoints.md).
 constexpr const char *kCounterPrefix = "ashlar.";
@@ -110,6 +110,8 @@ CheckpointIndex indexFrom(const Json &json) {
   index.target = json.at("target").get<std::string>();
   index.mesh = json.at("mesh").get<std::string>();
   index.ranks = numberAt(json, "ranks");
+  index.hosts = json.contains(kHosts) ? numberAt(json, kHosts) : 0;
+  index.host = json.contains(kHosts) ? numberAt(json, kHost) : 0;
   index.number = json.contains(kNumber) ? numberAt(json, kNumber) : 0;
   index.epoch = numberAt(json, "epoch");
   index.step = numberAt(json, "step");
@@ -217,12 +219,12 @@ bool isShape(const CheckpointTensor &tensor) {
   return good;
 }
 
-Status check(const CheckpointTensor &tensor, const std::vector<CheckpointFile> &files, const std::string &path) {
+Status check(const CheckpointTensor &tensor, const CheckpointIndex &index, const std::string &path) {
   bool good = tensor.dtype != 0 && isShape(tensor);
   for (const CheckpointPiece &piece : tensor.pieces) {
-    good = good && isPiece(piece, tensor, files);
+    good = good && isPiece(piece, tensor, index.files);
   }
-  good = good && makeUp(tensor);
+  good = good && (index.hosts != 0 || makeUp(tensor));
   return good ? Status() : invalid("{}: the pieces of {} do not make it up; the checkpoint is damaged", path, tensor.name);
 }
 
@@ -309,6 +311,10 @@ std::string writeIndex(const CheckpointIndex &index) {
                {"seed", index.seed},
                {"files", files},
                {"tensors", tensors}};
+  if (index.hosts != 0) {
+    json[kHost] = index.host;
+    json[kHosts] = index.hosts;
+  }
   json[kChecksum] = checksumOfIndex(json);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -360,7 +366,7 @@ Status readIndex(const std::string &folder, CheckpointIndex &index) {
   std::sort(index.tensors.begin(), index.tensors.end(),
             [](const CheckpointTensor &a, const CheckpointTensor &b) { return a.name < b.name; });
   for (size_t i = 0; i < index.tensors.size(); ++i) {
-    ASHLAR_RETURN_IF_ERROR(check(index.tensors[i], index.files, path));
+    ASHLAR_RETURN_IF_ERROR(check(index.tensors[i], index, path));
     if (i > 0 && index.tensors[i].name == index.tensors[i - 1].name) {
       return invalid("{} has two tensors {}; the checkpoint is damaged", path, index.tensors[i].name);
     }

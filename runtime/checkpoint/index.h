@@ -50,6 +50,8 @@ struct CheckpointIndex {
   // Where it comes from; nobody compares it.
   std::string model, target, mesh;
   uint64_t ranks = 0;
+  // Of --checkpoint-local: the host whose ranks' pieces it has, counted from 0, and how many there are; 0 hosts: it has all pieces.
+  uint64_t host = 0, hosts = 0;
   // Of the checkpoints in a folder the one written last has the largest; 0: it was written before there were numbers.
   uint64_t number = 0;
   // The last step done and its epoch, from 1 on.
@@ -80,8 +82,8 @@ std::string writeIndex(const CheckpointIndex &index);
 // Reads no more of the index of the checkpoint in `folder` than its number. Returns false where there is no index.
 bool readNumber(const std::string &folder, uint64_t &number);
 
-// Reads the index of the checkpoint in `folder`, and checks everything except the tensors' bytes: its checksum, that pieces make up their
-// tensors and lie in their files, and that the files have their old lengths.
+// Reads the index of the checkpoint in `folder`, and checks everything except the tensors' bytes: its checksum, that pieces lie in their
+// files and, unless it is the part of a host, make up their tensors, and that the files have their old lengths.
 Status readIndex(const std::string &folder, CheckpointIndex &index);
 
 } // namespace ashlar::rt

@@ -172,6 +172,25 @@ Status CheckpointReader::read(const CheckpointTensor &tensor, const Box &wanted,
 }
 
 Status CheckpointReader::read(const CheckpointTensor &tensor, const Box &wanted, const Use &use) {
+  if (contents.hosts == 0) {
+    return readPieces(tensor, wanted, use);
+  }
+  // The part of a host may lack some, and, of a tensor on several stages, have some twice.
+  std::vector<bool> found(countElements({wanted.shape, wanted.shape + wanted.rank}), false);
+  ASHLAR_RETURN_IF_ERROR(readPieces(tensor, wanted, [&](const char *from, int64_t to, int64_t count) {
+    std::fill(found.begin() + to, found.begin() + to + count, true);
+    use(from, to, count);
+  }));
+  const auto has = static_cast<uint64_t>(std::count(found.begin(), found.end(), true));
+  const uint64_t needs = countElements({wanted.size, wanted.size + wanted.rank});
+  return has == needs
+             ? Status()
+             : invalid("{} has {} of the {} wanted elements of {}: it is the part of host {} of {}, which --checkpoint-local kept; "
+                       "start the same ranks on the hosts that wrote it",
+                       path, has, needs, tensor.name, contents.host, contents.hosts);
+}
+
+Status CheckpointReader::readPieces(const CheckpointTensor &tensor, const Box &wanted, const Use &use) {
   const uint64_t element = dtypeBytes(tensor.dtype);
   for (const CheckpointPiece &piece : tensor.pieces) {
     const Box stored = {tensor.shape.size(), piece.start.data(), piece.size.data(), piece.size.data()};

@@ -31,7 +31,8 @@ public:
   const std::string &folder() const { return path; }
   const CheckpointIndex &index() const { return contents; }
 
-  // Copies the part of `wanted` in a tensor of the index to its array. Assumes that the rank is the tensor's.
+  // Copies the part of `wanted` in a tensor of the index to its array. Fails where the index is the part of a host and lacks some of it.
+  // Assumes that the rank is the tensor's.
   Status read(const CheckpointTensor &tensor, const Box &wanted, char *array);
 
   // Calls use(from, to, count) for each part of `wanted` in a tensor of the index: `count` elements, from element `to` of its array on.
@@ -62,6 +63,7 @@ private:
     bool isOpen = false;
   };
 
+  Status readPieces(const CheckpointTensor &tensor, const Box &wanted, const Use &use);
   // Keeps the files of the index in their places.
   void keepFiles();
   // Where a file lies.

@@ -13,7 +13,7 @@
 namespace ashlar::rt {
 namespace {
 
-constexpr size_t kOptions = 22;
+constexpr size_t kOptions = 23;
 constexpr uint64_t kNotGiven = UINT64_MAX;
 
 // What stands behind an option on the command line.
@@ -61,6 +61,7 @@ std::array<Told, kOptions> tell(const Options &options, bool tellsLines) {
            {"--save-parameters", Shape::kFlag, !options.parameterDirectory.empty() ? 1 : kNotGiven},
            {"--checkpoint-dir", Shape::kFlag, options.savesCheckpoints ? 1 : kNotGiven},
            {"--save-every", Shape::kNumber, options.saveEvery},
+           {"--checkpoint-local", Shape::kFlag, options.checkpointLocal ? 1 : kNotGiven},
            {"--sync-checkpoint", Shape::kFlag, options.syncCheckpoint ? 1 : kNotGiven},
            {"--resume", Shape::kFlag, !options.resume.empty() ? 1 : kNotGiven},
            {"--resume latest", Shape::kFlag, options.resume == kLatest ? 1 : kNotGiven},

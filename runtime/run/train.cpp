@@ -79,6 +79,9 @@ public:
     return findParameters();
   }
 
+  // Opens the folder of checkpoints, where some are written.
+  Status openFolder() { return saver.openFolder(); }
+
   // Checks that all ranks have the same data.
   Status compareData() {
     std::vector<DataFacts> facts = {batches.pipeline.facts()};
@@ -360,6 +363,7 @@ Status train(Session &session) {
   Communicator &seat = *session.communicator;
   ASHLAR_RETURN_IF_ERROR(trainer.findCheckpoint());
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.prepare()));
+  ASHLAR_RETURN_IF_ERROR(trainer.openFolder());
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.compareData()));
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.openLog()));
   ASHLAR_RETURN_IF_ERROR(initialise(session));

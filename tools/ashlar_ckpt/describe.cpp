@@ -72,6 +72,11 @@ std::string shapeText(const std::vector<int64_t> &shape) {
   return "[" + text + "]";
 }
 
+// Which part of all pieces it has.
+std::string stateText(const CheckpointIndex &index) {
+  return index.hosts == 0 ? "whole" : fmt::format("the part of host {} of {}", index.host, index.hosts);
+}
+
 Status list(const std::string &directory) {
   std::vector<CheckpointName> found;
   ASHLAR_RETURN_IF_ERROR(listCheckpoints(directory, found));
@@ -84,7 +89,7 @@ Status list(const std::string &directory) {
     CheckpointIndex index;
     const Status whole = readIndex(directory + "/" + read.name, index);
     rows.push_back(whole.ok()
-                       ? Row{read.name, std::to_string(index.stepsDone), ranksText(index), std::to_string(bytesOnDisk(index)), "whole"}
+                       ? Row{read.name, std::to_string(index.stepsDone), ranksText(index), std::to_string(bytesOnDisk(index)), stateText(index)}
                        : Row{read.name, "", "", "", "not whole: " + whole.message()});
   }
   printTable(rows, 0b01010);
@@ -101,6 +106,7 @@ Status show(const std::string &checkpoint, bool pieces) {
   printTable({{"model", index.model},
               {"target", index.target},
               {"ranks", ranksText(index)},
+              {"state", stateText(index)},
               {"position", fmt::format("epoch {}, step {}; {} steps done", index.epoch, index.step, index.stepsDone)},
               {"samples", fmt::format("{}, {} a step", index.samples, index.samplesAStep)},
               {"seed", std::to_string(index.seed)},

@@ -80,25 +80,12 @@ std::string andMore(size_t count) {
 
 } // namespace
 
-// Rank 0 looks for the newest; the others get what it found, so that all take the same.
-Status Loader::shareFolder(std::string &path) {
+Status Loader::shareText(std::string &text) {
   Communicator &seat = *session.communicator;
   std::array<char, kLongestPath> mine = {};
-  Status status;
-  if (seat.rank() == 0) {
-    CheckpointIndex index;
-    std::vector<std::string> passedOver;
-    const CheckpointFolder place(session.options->checkpointDirectory, session.image->training->checkpoint_prefix);
-    path = place.findLatest(index, passedOver);
-    for (const std::string &line : passedOver) {
-      told.push_back("passed over " + line);
-    }
-    if (path.size() >= kLongestPath) {
-      status = invalid("--resume: the path {} is longer than {} bytes", path, kLongestPath);
-    }
-    std::strncpy(mine.data(), path.c_str(), kLongestPath - 1);
-  }
-  ASHLAR_RETURN_IF_ERROR(seat.agree(status));
+  const Status fits = text.size() < kLongestPath ? Status() : invalid("--resume: the path {} is longer than {} bytes", text, kLongestPath);
+  ASHLAR_RETURN_IF_ERROR(seat.agree(seat.rank() == 0 ? fits : Status()));
+  std::strncpy(mine.data(), text.c_str(), kLongestPath - 1);
   constexpr size_t kPart = 128;
   static_assert(kPart <= kLargestGather && kLongestPath % kPart == 0);
   std::vector<char> all(kPart * static_cast<size_t>(seat.processes()));
@@ -106,8 +93,62 @@ Status Loader::shareFolder(std::string &path) {
     ASHLAR_RETURN_IF_ERROR(seat.allGather(mine.data() + begin, kPart, all.data()));
     std::memcpy(mine.data() + begin, all.data(), kPart);
   }
-  path = mine.data();
+  text = mine.data();
   return Status();
+}
+
+// Rank 0 looks for the newest; the others get what it found, so that all take the same.
+Status Loader::findLatest(std::string &path) {
+  path.clear();
+  if (session.communicator->rank() == 0) {
+    CheckpointIndex index;
+    std::vector<std::string> passedOver;
+    const CheckpointFolder place(session.options->checkpointDirectory, session.image->training->checkpoint_prefix);
+    path = place.findLatest(index, passedOver);
+    for (const std::string &line : passedOver) {
+      told.push_back("passed over " + line);
+    }
+  }
+  return shareText(path);
+}
+
+// Rank 0 proposes its checkpoints, the newest first, until each rank has that one.
+Status Loader::findLatestOfHosts(std::string &path) {
+  Communicator &seat = *session.communicator;
+  const CheckpointFolder place(session.options->checkpointDirectory, session.image->training->checkpoint_prefix);
+  const std::vector<std::string> own = place.list();
+  for (size_t next = 0;; ++next) {
+    std::string name = seat.rank() == 0 && next < own.size() ? own[next] : "";
+    ASHLAR_RETURN_IF_ERROR(shareText(name));
+    if (name.empty()) {
+      break;
+    }
+    CheckpointIndex index;
+    Status common = seat.agree(readIndex(place.place(name), index));
+    common = common.ok() ? checkSamePosition(place.place(name), index) : common;
+    if (common.ok() || !common.isShared()) {
+      path = place.place(name);
+      return common;
+    }
+    told.push_back(fmt::format("passed over {}: {}", name, common.message()));
+  }
+  // A run from the start would overwrite what one host lost and others still have.
+  path.clear();
+  return seat.agree(own.empty()
+                        ? Status()
+                        : invalid("{} is on this host but not on all; copy the lost part back, or move this one away to start from the "
+                                  "beginning",
+                                  place.place(own[0])));
+}
+
+Status Loader::checkSamePosition(const std::string &path, const CheckpointIndex &index) {
+  Communicator &seat = *session.communicator;
+  const std::array<uint64_t, 4> mine = {index.stepsDone, index.number, index.seed, index.hosts};
+  std::vector<std::array<uint64_t, 4>> all(static_cast<size_t>(seat.processes()));
+  ASHLAR_RETURN_IF_ERROR(seat.allGather(mine.data(), sizeof(mine), all.data()));
+  return seat.agree(mine == all[0] ? Status()
+                                   : invalid("{} has {} steps done and the number {}, but rank 0's has {} and {}; resume one checkpoint",
+                                             path, mine[0], mine[1], all[0][0], all[0][1]));
 }
 
 Status Loader::open() {
@@ -122,7 +163,7 @@ Status Loader::openCheckpoint() {
   }
   std::string folder = options.resume;
   if (folder == kLatest) {
-    ASHLAR_RETURN_IF_ERROR(shareFolder(folder));
+    ASHLAR_RETURN_IF_ERROR(options.checkpointLocal ? findLatestOfHosts(folder) : findLatest(folder));
     if (folder.empty()) {
       told.push_back(fmt::format("no checkpoint in {}: the run starts from {}", options.checkpointDirectory,
                                  options.initFrom.empty() ? "the beginning" : options.initFrom));
@@ -130,6 +171,7 @@ Status Loader::openCheckpoint() {
     }
   }
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(reader.open(folder)));
+  ASHLAR_RETURN_IF_ERROR(checkSamePosition(folder, reader.index()));
   source = Source::kCheckpoint;
   if (options.seedGiven && options.seed != seed()) {
     return invalid("--seed {} but {} was written with seed {}; leave --seed out", options.seed, reader.folder(), seed()).share();

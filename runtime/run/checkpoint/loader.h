@@ -45,7 +45,13 @@ public:
 private:
   enum class Source { kNone, kCheckpoint, kWeights };
 
-  Status shareFolder(std::string &path);
+  // Finds the newest checkpoint in the one folder, or the newest that all hosts have; "" where there is none.
+  Status findLatest(std::string &path);
+  Status findLatestOfHosts(std::string &path);
+  // Hands all ranks the text of rank 0.
+  Status shareText(std::string &text);
+  // Fails unless all ranks, each with the index in its folder, go on at one position.
+  Status checkSamePosition(const std::string &path, const CheckpointIndex &index);
   Status openCheckpoint();
   Status openWeights();
   // Whether a tensor of the program is to come from the source.

@@ -5,6 +5,7 @@
 #include "runtime/base/dtype.h"
 #include "runtime/base/stages.h"
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 #include <string>
@@ -33,6 +34,45 @@ bool writes(const ashlar_rt_tensor &tensor, const Mesh &mesh, const ashlar_rt_va
     }
   }
   return static_cast<int64_t>(number % static_cast<size_t>(copies)) == copy;
+}
+
+uint64_t bytesOf(const ashlar_rt_tensor &tensor, const Piece &piece) {
+  uint64_t bytes = dtypeBytes(tensor.buffer.dtype);
+  for (uint32_t dim = 0; dim < tensor.rank; ++dim) {
+    bytes *= static_cast<uint64_t>(piece.size[dim]);
+  }
+  return bytes;
+}
+
+// A piece, and who holds it.
+struct HeldPiece {
+  SavedPiece saved;
+  int process;
+};
+
+// The distinct pieces of a tensor on a host, each with all its holders.
+std::vector<std::vector<HeldPiece>> holdersOnHost(const ashlar_rt_variant &variant, const Place &seat, int host, const char *name) {
+  std::vector<std::vector<HeldPiece>> groups;
+  for (const ashlar_rt_variant &stage : Stages(variant)) {
+    const ashlar_rt_tensor *tensor = findTensor(stage, name);
+    const Mesh mesh(stage);
+    for (int device = 0; tensor != nullptr && device < mesh.devices(); ++device) {
+      const int process = mesh.processOf(device);
+      const bool isHolder = tensor->owner == 0 || tensor->owner == static_cast<uint32_t>(device) + 1;
+      if (!isHolder || seat.hostOfProcess[static_cast<size_t>(process)] != host) {
+        continue;
+      }
+      const Piece piece = pieceOf(stage, *tensor, static_cast<uint32_t>(device));
+      const uint64_t bytes = bytesOf(*tensor, piece);
+      if (bytes == 0) { // padding, or the tensor is empty
+        continue;
+      }
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto &each) { return each[0].saved.piece == piece; });
+      group = group == groups.end() ? groups.emplace(groups.end()) : group;
+      group->push_back({{tensor, device, piece, bytes}, process});
+    }
+  }
+  return groups;
 }
 
 } // namespace
@@ -64,12 +104,22 @@ std::vector<SavedPiece> savedPieces(const ashlar_rt_variant &variant, const Mesh
         continue;
       }
       const Piece piece = pieceOf(variant, tensor, static_cast<uint32_t>(device));
-      uint64_t bytes = dtypeBytes(tensor.buffer.dtype);
-      for (uint32_t dim = 0; dim < tensor.rank; ++dim) {
-        bytes *= static_cast<uint64_t>(piece.size[dim]);
-      }
-      if (bytes != 0) { // else the piece is padding, or the tensor empty
+      if (const uint64_t bytes = bytesOf(tensor, piece); bytes != 0) { // else the piece is padding, or the tensor empty
         pieces.push_back({&tensor, device, piece, bytes});
+      }
+    }
+  }
+  return pieces;
+}
+
+std::vector<SavedPiece> hostPieces(const ashlar_rt_variant &variant, const Place &seat, int process) {
+  std::vector<SavedPiece> pieces;
+  const std::vector<SavedTensor> tensors = savedTensors(variant);
+  const int host = seat.hostOfProcess[static_cast<size_t>(process)];
+  for (size_t number = 0; number < tensors.size(); ++number) {
+    for (const std::vector<HeldPiece> &holders : holdersOnHost(variant, seat, host, tensors[number].tensor->name)) {
+      if (const HeldPiece &writer = holders[number % holders.size()]; writer.process == process) {
+        pieces.push_back(writer.saved);
       }
     }
   }

@@ -6,6 +6,7 @@
 #define ASHLAR_RUNTIME_RUN_CHECKPOINT_SAVED_PIECES_H
 
 #include "runtime/base/piece.h"
+#include "runtime/comm/collective.h"
 #include "runtime/comm/mesh.h"
 
 #include <vector>
@@ -33,6 +34,10 @@ struct SavedPiece {
 // Returns the pieces that the devices [first, first + count) of the variant's stage write. Among the devices with the same piece of the
 // n-th tensor, number n modulo their number writes it, so that all of them write; all devices of all stages together write each byte once.
 std::vector<SavedPiece> savedPieces(const ashlar_rt_variant &variant, const Mesh &mesh, int first, int count);
+
+// Returns the pieces that a rank writes where each host keeps its part: all that devices of the host hold, each once. Those with the same
+// piece take turns as above, the ranks of all stages on the host counted. `variant` is of any stage.
+std::vector<SavedPiece> hostPieces(const ashlar_rt_variant &variant, const Place &seat, int process);
 
 // Copies a piece without its padding. `local` holds the device's buffer.
 void packPiece(const SavedPiece &saved, const char *local, char *to);

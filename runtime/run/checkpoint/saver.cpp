@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A checkpoint has two parts: every rank writes its file; then rank 0 writes the index and gives the folder its name. Ranks agree between
-// the parts and behind them, so they are in the same part always. State: `committing` tells the part, `state` how far this rank is in it.
+// A checkpoint has two parts: every rank writes its file; then the rank that leads the folder, rank 0 or one on each host, writes the index
+// and gives the folder its name. Ranks agree between the parts and behind them, so they are in the same part always. State: `committing`
+// tells the part, `state` how far this rank is in it.
 
 #include "runtime/run/checkpoint/saver.h"
 
@@ -10,6 +11,7 @@
 #include "runtime/base/mapped_file.h"
 #include "runtime/base/output_file.h"
 #include "runtime/checkpoint/checksums.h"
+#include "runtime/run/checkpoint/folder_sight.h"
 
 #include <algorithm>
 #include <csignal>
@@ -89,7 +91,7 @@ Status Saver::prepare(const DataPosition &where, Tell teller) {
   tell = std::move(teller);
   folder = CheckpointFolder(options.checkpointDirectory, training.checkpoint_prefix);
   const Mesh &mesh = session.communicator->mesh();
-  pieces = savedPieces(*session.variant, mesh, session.communicator->firstDevice(), mesh.devicesPerProcess());
+  pieces = piecesOf(*session.variant, mesh, session.communicator->rank());
   uint64_t largest = 0;
   for (const SavedPiece &saved : pieces) {
     const ashlar_rt_tensor &tensor = *saved.tensor;
@@ -107,12 +109,31 @@ Status Saver::prepare(const DataPosition &where, Tell teller) {
   if (training.stops_on_nonfinite != 0) {
     trained.emplace(*session.variant);
   }
-  if (session.communicator->rank() != 0) {
+  return leads() ? folder.make() : Status();
+}
+
+Status Saver::openFolder() {
+  if (!saves()) {
     return Status();
   }
-  ASHLAR_RETURN_IF_ERROR(folder.prepare(lock));
-  number = folder.nextNumber();
+  Communicator &communicator = *session.communicator;
+  ASHLAR_RETURN_IF_ERROR(checkFolderSight(session.options->checkpointDirectory, session.options->checkpointLocal, communicator));
+  ASHLAR_RETURN_IF_ERROR(communicator.agree(leads() ? folder.prepare(lock) : Status()));
+  // One number for all folders of hosts.
+  const uint64_t mine = leads() ? folder.nextNumber() : 0;
+  std::vector<uint64_t> all(static_cast<size_t>(communicator.processes()));
+  ASHLAR_RETURN_IF_ERROR(communicator.allGather(&mine, sizeof(mine), all.data()));
+  number = *std::max_element(all.begin(), all.end());
   return Status();
+}
+
+bool Saver::leads() const {
+  return leadsFolder(*session.communicator, session.options->checkpointLocal);
+}
+
+std::vector<SavedPiece> Saver::piecesOf(const ashlar_rt_variant &stage, const Mesh &mesh, int process) const {
+  return session.options->checkpointLocal ? hostPieces(stage, session.communicator->seat(), process)
+                                          : savedPieces(stage, mesh, mesh.firstDeviceOf(process), mesh.devicesPerProcess());
 }
 
 // Runs a part in the thread.
@@ -142,7 +163,7 @@ Status Saver::begin(uint64_t steps) {
   lastFailure = Status();
   const uint64_t epoch = (steps - 1) / position.stepsPerEpoch + 1, step = (steps - 1) % position.stepsPerEpoch + 1;
   name = folder.name(epoch, step);
-  const Status made = session.communicator->agree(session.communicator->rank() == 0 ? folder.begin(name) : Status());
+  const Status made = session.communicator->agree(leads() ? folder.begin(name) : Status());
   if (!made.ok()) {
     if (!made.isShared()) {
       return made;
@@ -166,6 +187,10 @@ Status Saver::begin(uint64_t steps) {
   index.target = session.image->target;
   index.mesh = meshText(*session.variant);
   index.ranks = static_cast<uint64_t>(session.communicator->processes());
+  if (const Place &seat = session.communicator->seat(); session.options->checkpointLocal) {
+    index.host = static_cast<uint64_t>(seat.hostOfProcess[static_cast<size_t>(seat.rank)]);
+    index.hosts = static_cast<uint64_t>(*std::max_element(seat.hostOfProcess.begin(), seat.hostOfProcess.end())) + 1;
+  }
   index.number = number++;
   index.epoch = epoch;
   index.step = step;
@@ -197,8 +222,8 @@ Status Saver::writeRankFile() {
   return file.commit();
 }
 
-// What the thread of rank 0 does when all have written: it reads the checksums that the others put into their files. Which pieces those
-// hold follows from the mesh.
+// What the thread of the rank that leads does when all have written: it reads the checksums that the others put into their files. Which
+// pieces those hold follows from the mesh.
 Status Saver::commit() {
   std::map<std::string, CheckpointTensor> tensors;
   for (const SavedTensor &saved : savedTensors(*session.variant)) {
@@ -209,44 +234,61 @@ Status Saver::commit() {
     entry.stateOf = tensor.state_of != nullptr ? tensor.state_of : "";
     entry.shape.assign(tensor.global_shape, tensor.global_shape + tensor.rank);
   }
+  const Place &seat = session.communicator->seat();
   for (const ashlar_rt_variant &stage : Stages(*session.variant)) {
     const Mesh mesh(stage);
     for (int process = mesh.firstRank(); process < mesh.firstRank() + mesh.processes(); ++process) {
-      const uint32_t number = static_cast<uint32_t>(index.files.size());
-      const std::string file = CheckpointFolder::rankFile(static_cast<uint64_t>(process)), path = folder.partial(name) + "/" + file;
-      MappedFile mapped;
-      ASHLAR_RETURN_IF_ERROR(MappedFile::open(path, mapped));
-      SafetensorsHeader header;
-      ASHLAR_RETURN_IF_ERROR(readSafetensorsHeader({mapped.data(), mapped.size()}, mapped.size(), path, header));
-      index.files.push_back({file, mapped.size()});
-      const std::vector<SavedPiece> written = savedPieces(stage, mesh, mesh.firstDeviceOf(process), mesh.devicesPerProcess());
-      std::string_view checksums = header.metadata[kChecksums];
-      uint64_t begin = 0;
-      for (const SavedPiece &saved : written) {
-        CheckpointPiece piece;
-        piece.file = number;
-        piece.offset = header.bytes + begin;
-        piece.start = dimsOf(saved.piece.start, saved.tensor->rank);
-        piece.size = dimsOf(saved.piece.size, saved.tensor->rank);
-        const size_t line = checksums.find('\n');
-        if (line == std::string_view::npos || !readChecksums(checksums.substr(0, line), piece.checksums)) {
-          return internal("{} has no checksums of {}", path, saved.tensor->name);
-        }
-        checksums.remove_prefix(line + 1);
-        begin += saved.bytes;
-        tensors[saved.tensor->name].pieces.push_back(std::move(piece));
+      const std::vector<int> &hosts = seat.hostOfProcess;
+      if (index.hosts == 0 || hosts[static_cast<size_t>(process)] == hosts[static_cast<size_t>(seat.rank)]) {
+        ASHLAR_RETURN_IF_ERROR(addFile(process, piecesOf(stage, mesh, process), tensors));
       }
-      ASHLAR_RETURN_IF_ERROR(mapped.check());
     }
   }
   for (auto &[tensor, entry] : tensors) {
     index.tensors.push_back(std::move(entry));
   }
+  // Another host may fail to finish this one, so that only the one before is there on all: it goes before the next.
+  const auto removeOld = [&] {
+    if (const Status removed = folder.removeOld(session.options->checkpointKeep); !removed.ok()) { // this one is saved all the same
+      std::fputs(fmt::format("warning: an older checkpoint stays: {}\n", removed.message()).c_str(), stderr);
+    }
+  };
+  if (index.hosts != 0) {
+    removeOld();
+  }
   ASHLAR_RETURN_IF_ERROR(folder.commit(name, index));
-  if (const Status removed = folder.removeOld(session.options->checkpointKeep); !removed.ok()) { // this one is saved all the same
-    std::fputs(fmt::format("warning: an older checkpoint stays: {}\n", removed.message()).c_str(), stderr);
+  if (index.hosts == 0) {
+    removeOld();
   }
   return Status();
+}
+
+// Adds the file of a rank to the index, and its pieces to their tensors.
+Status Saver::addFile(int process, const std::vector<SavedPiece> &written, std::map<std::string, CheckpointTensor> &tensors) {
+  const uint32_t number = static_cast<uint32_t>(index.files.size());
+  const std::string file = CheckpointFolder::rankFile(static_cast<uint64_t>(process)), path = folder.partial(name) + "/" + file;
+  MappedFile mapped;
+  ASHLAR_RETURN_IF_ERROR(MappedFile::open(path, mapped));
+  SafetensorsHeader header;
+  ASHLAR_RETURN_IF_ERROR(readSafetensorsHeader({mapped.data(), mapped.size()}, mapped.size(), path, header));
+  index.files.push_back({file, mapped.size()});
+  std::string_view checksums = header.metadata[kChecksums];
+  uint64_t begin = 0;
+  for (const SavedPiece &saved : written) {
+    CheckpointPiece piece;
+    piece.file = number;
+    piece.offset = header.bytes + begin;
+    piece.start = dimsOf(saved.piece.start, saved.tensor->rank);
+    piece.size = dimsOf(saved.piece.size, saved.tensor->rank);
+    const size_t line = checksums.find('\n');
+    if (line == std::string_view::npos || !readChecksums(checksums.substr(0, line), piece.checksums)) {
+      return internal("{} has no checksums of {}", path, saved.tensor->name);
+    }
+    checksums.remove_prefix(line + 1);
+    begin += saved.bytes;
+    tensors[saved.tensor->name].pieces.push_back(std::move(piece));
+  }
+  return mapped.check();
 }
 
 // The checkpoint is done with: written, or given up.
@@ -254,16 +296,15 @@ void Saver::settle(const Status &failure) {
   state = State::kNone;
   committing = false;
   lastFailure = failure;
+  if (!failure.ok() && leads()) {
+    folder.discard(name);
+  }
   if (session.communicator->rank() != 0) {
     return;
   }
   if (failure.ok()) {
     tell(fmt::format("saved {}", folder.place(name)));
-  } else {
-    folder.discard(name);
-    if (failure.code() == StatusCode::kNonfinite) {
-      return; // the run ends with it
-    }
+  } else if (failure.code() != StatusCode::kNonfinite) { // else the run ends with it
     std::fputs(
         fmt::format("warning: {} was not saved: {}; older checkpoints are as they were\n", folder.place(name), failure.message()).c_str(),
         stderr);
@@ -284,7 +325,7 @@ Status Saver::endPart(bool failed) {
     settle(Status());
   } else {
     committing = true;
-    if (session.communicator->rank() == 0) {
+    if (leads()) {
       start([this] { return commit(); });
     } else {
       state = State::kWritten; // nothing to do

@@ -15,6 +15,7 @@
 #include <atomic>
 #include <csignal>
 #include <functional>
+#include <map>
 #include <memory>
 #include <thread>
 
@@ -37,8 +38,12 @@ public:
   // Whether the run writes checkpoints at all.
   bool saves() const { return session.options->savesCheckpoints; }
 
-  // Lays out this rank's pieces, and makes rank 0 create the folder. Does nothing when nothing is saved.
+  // Lays out this rank's pieces, and makes the rank that leads create the folder. Does nothing when nothing is saved.
   Status prepare(const DataPosition &position, Tell tell);
+
+  // Checks that the right ranks see the folder, locks it, and numbers the next checkpoint. Does nothing when nothing is saved. All ranks
+  // call it, after prepare() went well on all.
+  Status openFolder();
 
   // From now on, while this lives, a signal to end the run only asks for a checkpoint first.
   void catchSignals();
@@ -69,6 +74,10 @@ private:
     uint32_t stops;
   };
 
+  // Whether this rank takes care of the folder.
+  bool leads() const;
+  // The pieces that a rank writes.
+  std::vector<SavedPiece> piecesOf(const ashlar_rt_variant &stage, const Mesh &mesh, int process) const;
   Status begin(uint64_t steps);
   // Looks how far all ranks are, and goes on to the next part when they are through with one.
   Status look(int &signal);
@@ -77,11 +86,12 @@ private:
   void writePieces();
   Status writeRankFile();
   Status commit();
+  Status addFile(int process, const std::vector<SavedPiece> &written, std::map<std::string, CheckpointTensor> &tensors);
   template <typename Part> void start(Part part);
   void settle(const Status &failure);
 
   Session &session;
-  FolderLock lock; // on rank 0
+  FolderLock lock; // where it leads
   CheckpointFolder folder;
   DataPosition position;
   Tell tell;
@@ -95,7 +105,7 @@ private:
   std::string name; // of the checkpoint under way, or the last one
   CheckpointIndex index;
   uint64_t lastSteps = 0; // steps of it; 0: none yet
-  uint64_t number = 0;    // of the next one, on rank 0
+  uint64_t number = 0;    // of the next one
   Status lastFailure;     // of it
   bool stops = false;     // this rank's report
   bool stopped = false;

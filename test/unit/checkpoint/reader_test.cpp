@@ -37,6 +37,40 @@ CheckpointIndex writeWhole(const std::string &folder) {
 
 } // namespace
 
+TEST_CASE("checkpoint reader: the part of a host has what it has, and names what it lacks", "[checkpoint][reader]") {
+  ashlar::test::TemporaryFolder place;
+  const ashlar::test::WholeTensor matrix = randomTensor("w", ASHLAR_RT_F32, {8, 6}, 1);
+  CheckpointIndex index;
+  for (uint32_t seed = 0; index.tensors.empty() || index.tensors[0].pieces.size() < 3; ++seed) {
+    index = ashlar::test::writeCheckpoint(place.path(), {matrix}, 1, seed);
+  }
+  std::vector<CheckpointPiece> &pieces = index.tensors[0].pieces;
+  const CheckpointPiece lost = pieces.back();
+  pieces.back() = pieces.front(); // twice: that is not what makes up for the lost one
+  place.write(kIndexFile, writeIndex(index));
+  CheckpointReader reader;
+  CHECK_THAT(reader.open(place.path()).message(), Catch::Contains("the pieces of w do not make it up"));
+  index.host = 1;
+  index.hosts = 3;
+  place.write(kIndexFile, writeIndex(index));
+  REQUIRE(reader.open(place.path()).message().empty());
+  CHECK((reader.index().host == 1 && reader.index().hosts == 3));
+  const CheckpointTensor &tensor = reader.index().tensors[0];
+  Status status;
+  for (const CheckpointPiece &piece : tensor.pieces) {
+    CHECK(readRange(reader, tensor, piece.start, piece.size, status) == ashlar::test::bytesOfPiece(matrix, piece.start, piece.size));
+    CHECK(status.message().empty());
+  }
+  readRange(reader, tensor, lost.start, lost.size, status);
+  const uint64_t missing = countElements(lost.size);
+  CHECK(status.message() ==
+        fmt::format("{} has 0 of the {} wanted elements of w: it is the part of host 1 of 3, which --checkpoint-local kept; "
+                    "start the same ranks on the hosts that wrote it",
+                    place.path(), missing));
+  readRange(reader, tensor, {0, 0}, {8, 6}, status);
+  CHECK_THAT(status.message(), Catch::Contains(fmt::format("has {} of the 48 wanted elements", 48 - missing)));
+}
+
 TEST_CASE("checkpoint reader: any range of tensors that were cut anyhow", "[checkpoint][reader]") {
   std::mt19937 random(4);
   for (uint32_t trial = 0; trial < 60; ++trial) {

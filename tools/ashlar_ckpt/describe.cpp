@@ -88,9 +88,9 @@ Status list(const std::string &directory) {
   for (const CheckpointName &read : found) {
     CheckpointIndex index;
     const Status whole = readIndex(directory + "/" + read.name, index);
-    rows.push_back(whole.ok()
-                       ? Row{read.name, std::to_string(index.stepsDone), ranksText(index), std::to_string(bytesOnDisk(index)), stateText(index)}
-                       : Row{read.name, "", "", "", "not whole: " + whole.message()});
+    rows.push_back(
+        whole.ok() ? Row{read.name, std::to_string(index.stepsDone), ranksText(index), std::to_string(bytesOnDisk(index)), stateText(index)}
+                   : Row{read.name, "", "", "", "not whole: " + whole.message()});
   }
   printTable(rows, 0b01010);
   return Status();

@@ -60,7 +60,8 @@ def isolate():
         # Process 1 gets only the signals that it handles.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         return
-    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("ss", "iproute2"), ("unshare", "util-linux"), ("nsenter", "util-linux")):
+    for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("ss", "iproute2"), ("unshare", "util-linux"), ("nsenter", "util-linux"),
+                          ("setpriv", "util-linux")):
         if shutil.which(tool) is None:
             skip(f"no {tool} command; install {package}")
     if os.geteuid() != 0:
@@ -70,7 +71,14 @@ def isolate():
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if probe.returncode != 0:
         skip(f"no network namespaces with a bridge and rates here: {probe.stdout.strip()}")
-    os.execvpe(command[0], command + [sys.executable, *sys.argv], {**os.environ, INSIDE: "1"})
+    inside = subprocess.Popen(["setpriv", "--pdeathsig", "KILL", *command, sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"})
+
+    def forward(number, _):  # unshare keeps it to itself
+        for process in pathlib.Path(f"/proc/{inside.pid}/task/{inside.pid}/children").read_text().split():
+            os.kill(int(process), number)
+    signal.signal(signal.SIGTERM, forward)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the script has it, too
+    sys.exit(inside.wait())
 
 
 def enter(holder, command):
@@ -126,7 +134,7 @@ class Lab:
     def _add_host(self, host):
         name = f"ashlar-{host}"
         setup = f"hostname {name} && mount -t tmpfs tmpfs /dev/shm && ip link set lo up && exec sleep infinity"
-        holder = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-c", setup], stdin=subprocess.DEVNULL)
+        holder = subprocess.Popen(["unshare", "--net", "--uts", "--ipc", "--mount", "sh", "-c", setup], stdin=subprocess.DEVNULL, start_new_session=True)
         self.holders[host] = holder
         command = pathlib.Path(f"/proc/{holder.pid}/comm")
         while command.read_text() != "sleep\n":
@@ -150,7 +158,7 @@ class Lab:
             run("ip", "link", "add", end, "type", "veth", "peer", "name", inner)
             run("ip", "link", "set", inner, "up")
             wire = subprocess.Popen([sys.executable, str(pathlib.Path(__file__).with_name("wire.py")), inner, self.port(host), str(delay), str(loss)],
-                                    stdout=subprocess.PIPE, text=True)
+                                    stdout=subprocess.PIPE, text=True, start_new_session=True)
             self.wires.append((wire, end))
             if wire.stdout.readline() != "ready\n":
                 raise RuntimeError(f"the wire of host {host} does not start")

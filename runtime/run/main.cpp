@@ -27,8 +27,9 @@ namespace ashlar::rt {
 namespace {
 
 // The time that a rank with a shared failure leaves another one to print the error and to end: mpirun ends all ranks as soon as one has
-// failed, and returns the exit status of the first.
-constexpr useconds_t kSilenceMicroseconds = 3000 * 1000;
+// failed, and returns the exit status of the first. On several hosts it kills those of its own host first, a second after asking them, and
+// then tells the others: 2 s, and more on a busy machine.
+constexpr useconds_t kSilenceMicroseconds = 3000 * 1000, kSilenceBetweenHostsMicroseconds = 10000 * 1000;
 
 // The exit status of a run that a restart would not help (docs/faults.md).
 constexpr int kNonfiniteStatus = 3;
@@ -85,14 +86,18 @@ std::string describeOtherLauncher() {
   return "";
 }
 
+// Whether all ranks are on one host, as mpirun says.
+bool isOnOneHost(const Job &job) {
+  return environmentInteger("OMPI_COMM_WORLD_LOCAL_SIZE", job.processes()) == job.processes();
+}
+
 // Checks that the ranks find each other: on several hosts they need mpirun, on one host a name of the job. Both are missing where somebody
 // set rank and number of ranks by hand.
 Status checkLauncher(const Job &job) {
   if (!job.underMpirun() || job.processes() == 1) {
     return Status();
   }
-  const bool oneHost = environmentInteger("OMPI_COMM_WORLD_LOCAL_SIZE", job.processes()) == job.processes();
-  const char *sign = oneHost ? "PMIX_NAMESPACE" : "PMIX_RANK";
+  const char *sign = isOnOneHost(job) ? "PMIX_NAMESPACE" : "PMIX_RANK";
   if (const char *value = std::getenv(sign); value != nullptr && *value != '\0') {
     return Status();
   }
@@ -125,7 +130,7 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
 void report(const Status &status, const Job &job) {
   bool aborted = status.code() == StatusCode::kAborted;
   if (aborted || (status.isShared() && job.rank() != 0)) {
-    usleep(kSilenceMicroseconds);
+    usleep(isOnOneHost(job) ? kSilenceMicroseconds : kSilenceBetweenHostsMicroseconds);
   }
   if (!aborted) {
     std::fflush(stdout);

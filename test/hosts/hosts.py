@@ -131,7 +131,7 @@ def attack(bench, allowed):
                        bench.folder / "stranger.log")
         stranger.wait_for("connections to", 30)
         begun = len(run.lines("loss is"))
-        status = run.finish(60)
+        status = run.finish(45)
         stranger.process.kill()
         expect(status == 0, f"ends with {status}:\n{run.log()[-3000:]}")
         expect_close(bench.reference(lab, 2 * STRANGERS_STEPS), losses(run.log()), TOLERANCE)
@@ -197,6 +197,16 @@ def pulled_cable(bench):
 
 
 @case()
+def refused(bench):
+    """All ranks see the fault, and one says it, however long mpirun takes to end the others."""
+    with Lab(4) as lab:
+        for options, pattern in ((["--init-from", "nothing"], 'cannot open "nothing"'), (["--bogus"], "--bogus")):
+            run = bench.start(lab, EIGHT, [bench.programs.compile("eight", data_parallel(8)), *options], "refused.log")
+            expect_end(lab, run, 10)
+            expect_one_error(run, f"^error: .*{pattern}")
+
+
+@case()
 def absent_rank(bench):
     with Lab(4) as lab:
         run = start_eight(bench, lab, PATIENCE, line="[ $OMPI_COMM_WORLD_RANK != 5 ] || exec sleep 300; exec")
@@ -211,6 +221,31 @@ def early_end(bench):
         run = start_eight(bench, lab, PATIENCE, line="[ $OMPI_COMM_WORLD_RANK != 5 ] || exit 0; exec")
         expect_end(lab, run, 5 * PATIENCE + 15)
         expect_one_error(run, r"^error: rank 5 ")
+
+
+@case()
+def own_folders(bench):
+    """Each host has a disk of its own at the path of the checkpoints; replicas then go on, on both hosts and on one."""
+    with Lab(2) as lab:
+        saved = bench.folder / "own"
+        saved.mkdir()
+        for host in lab.hosts:
+            expect(lab.start(host, ["mount", "-t", "tmpfs", "tmpfs", saved]).wait() == 0, f"no disk on host {host}")
+        four, two = (bench.programs.compile(name, data_parallel(ranks)) for name, ranks in (("replicas", 4), ("pair", 2)))
+        options = ["--threads", 1, "--checkpoint-dir", saved]
+        run = bench.start(lab, [2, 2], [four, "--steps", 6, *options])
+        expect(run.finish(30) != 0, run.log())
+        expect_one_error(run, f"^error: rank 2: the folder of checkpoints {saved} on ashlar-1 is not the one of rank 0; ")
+        expect(not run.lines("loss is"), f"it trains all the same:\n{run.log()}")
+        run = bench.start(lab, [2, 2], [four, "--steps", 6, *options, "--checkpoint-local"])
+        expect(run.finish(30) == 0, run.log())
+        before = losses(run.log())
+        run = bench.start(lab, [2, 2], [four, "--steps", 8, *options, "--checkpoint-local", "--resume", "latest"])
+        expect(run.finish(30) == 0 and run.lines("^resumed from .* 6 steps done"), run.log())
+        both = losses(run.log())
+        run = Run(lab, 1, ["mpirun", "-n", 2, two, "--steps", 10, *options, "--resume", "latest"], bench.folder / "alone.log")
+        expect(run.finish(30) == 0 and run.lines("^resumed from .* 8 steps done"), run.log())
+        expect_close(bench.reference(lab, 10), before + both + losses(run.log()), TOLERANCE)
 
 
 def supervise(bench, **environment):

@@ -92,10 +92,10 @@ def right_numbers(bench):
 def more_right_numbers(bench):
     with Lab(4, rate="1gbit") as lab:
         for level in (1, 2, 3):
-            train(bench, lab, f"zero{level}_on_8", data_parallel(8, level), [2, 2, 2, 2], 20)
-        train(bench, lab, "zero3_unequal", data_parallel(8, 3), [1, 3, 0, 4], 20)
-        train(bench, lab, "stages_on_4", pipeline(4, 2), [2, 2, 2, 2], 20)
-        train(bench, lab, "parts_over_hosts", tensor_parallel(2, 4), [2, 2, 2, 2], 20)
+            train(bench, lab, f"zero{level}_on_8", data_parallel(8, level), [2, 2, 2, 2], 20, seconds=180)
+        train(bench, lab, "zero3_unequal", data_parallel(8, 3), [1, 3, 0, 4], 20, seconds=180)
+        train(bench, lab, "stages_on_4", pipeline(4, 2), [2, 2, 2, 2], 20, seconds=180)
+        train(bench, lab, "parts_over_hosts", tensor_parallel(2, 4), [2, 2, 2, 2], 20, seconds=180)
 
 
 @case()

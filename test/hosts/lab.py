@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -188,13 +189,13 @@ class Lab:
         return found["stats64"]["rx"]["bytes"]
 
     def listeners(self):
-        """The (address, port) on which a process of a host can be reached from the network."""
+        """The (address, port, program) on which a process of a host can be reached from the network."""
         found = set()
         for host in self.hosts:
-            for line in run(*enter(self.holders[host].pid, ["ss", "-Hltn4"])).splitlines():
+            for line in run(*enter(self.holders[host].pid, ["ss", "-Hltnp4"])).splitlines():
                 address, port = line.split()[3].rsplit(":", 1)
                 if not address.startswith("127."):
-                    found.add((self.address(host), int(port)))
+                    found.add((self.address(host), int(port), re.search(r'users:\(\("([^"]*)"', line).group(1)))
         return sorted(found)
 
     def processes(self, host, name=None):

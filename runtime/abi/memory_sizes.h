@@ -280,38 +280,14 @@ constexpr uint64_t controlBytes(uint64_t processes, uint64_t sets, uint64_t chan
          lineBytes(processes, sets) + mailboxBytes(processes, sets) + channelBytes(channels);
 }
 
-// Bounds on one message between hosts, and on the staged contributions of one round.
+// Bounds on one message between hosts, and on all that a collective stages: partial results, and what does not lie in one place.
 constexpr uint64_t kMessageBytes = uint64_t{4} << 20;
-constexpr uint64_t kContributionBytes = uint64_t{16} << 20;
-constexpr uint64_t kLeastMessage = uint64_t{64} << 10;
+constexpr uint64_t kHostsStagingBytes = uint64_t{16} << 20;
 
-// Returns the bytes of one message when `shares` of them share the budget and none is longer than `most`: a multiple of 64.
-constexpr uint64_t messageBytes(uint64_t budget, uint64_t shares, uint64_t most) {
-  uint64_t chunk = std::clamp<uint64_t>(budget / std::max<uint64_t>(1, shares) / 64 * 64, kLeastMessage, kMessageBytes);
-  return std::min(chunk, roundUp(most, 64) + 64);
-}
-
-// The staging buffers of a collective between hosts, of one group, in a process with `devices` devices.
-struct MessageStaging {
-  uint64_t step;          // bytes of a message
-  uint64_t exchanged;     // messages that are packed and unpacked
-  uint64_t contributions; // of all members to this process's reduction
-
-  constexpr uint64_t bytes() const { return exchanged + contributions; }
-};
-
-// Of a collective that moves `inputBytes` of a device.
-constexpr MessageStaging movementStaging(uint64_t devices, uint64_t inputBytes) {
-  uint64_t messages = devices * devices;
-  uint64_t step = messageBytes(kMessageBytes, messages, inputBytes);
-  return {step, 2 * messages * step, 0};
-}
-
-// Of one that reduces, in a group of `members`, `own` of them played by this process, to `resultBytes` in each.
-constexpr MessageStaging reductionStaging(uint64_t devices, uint64_t members, uint64_t own, uint64_t resultBytes, bool scatters) {
-  uint64_t owned = scatters ? devices : 1; // most targets of any process
-  uint64_t step = messageBytes(kContributionBytes, members * owned, resultBytes);
-  return {step, std::max<uint64_t>(2, own * owned) * step, owned * members * step};
+// Returns the most bytes that a collective between hosts stages in a process, in a group of `members` whose inputs have `inputBytes` each.
+// How many it stages follows from the hosts, which a program does not know.
+constexpr uint64_t hostsStaging(uint64_t members, uint64_t inputBytes) {
+  return std::min(kHostsStagingBytes, 8 * members * roundUp(inputBytes + kLineBytes, kLineBytes));
 }
 
 // cuda: everything lies in one block, whose parts begin at multiples of this.

@@ -64,6 +64,7 @@ struct CollectiveContext {
   ThreadPool *pool = nullptr;
   Transport *transport = nullptr; // null while all processes are on one host
   Staging *staging = nullptr;     // for messages between hosts
+  bool keepsBits = false;         // of reductions, wherever the ranks are
 
   // Returns the surroundings of collectives that a ProgressThread runs.
   CollectiveContext beside() const;
@@ -87,7 +88,7 @@ Status createWindowCollective(const CollectiveContext &context, SyncSet &set, co
                               std::unique_ptr<Collective> &collective);
 
 // Lays out a collective between hosts, by messages.
-Status createHostsCollective(const CollectiveContext &context, const ashlar_rt_collective_desc &desc,
+Status createHostsCollective(const CollectiveContext &context, SyncSet &set, const ashlar_rt_collective_desc &desc,
                              const std::vector<PlacedTensor> &tensors, const std::vector<Group> &groups,
                              std::unique_ptr<Collective> &collective);
 

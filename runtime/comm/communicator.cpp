@@ -83,6 +83,7 @@ Communicator::Communicator(const ashlar_rt_variant &variant, Place seat, std::sh
   context.window = window.get();
   context.transport = transport;
   context.staging = &staging;
+  context.keepsBits = std::strcmp(variant.name, "deterministic") == 0;
   setThreadPool(/*pool=*/nullptr, grantedCores());
   if (transport != nullptr) {
     transport->watch([this] { return context.waiter.checkHost(); });
@@ -160,7 +161,7 @@ Status Communicator::prepare(const ashlar_rt_instr &instr, const uint8_t *consta
   }
   const CollectiveContext surroundings = desc.token != 0 ? context.beside() : context;
   if (set->second.spansHosts) {
-    return createHostsCollective(surroundings, desc, tensors, groups, collective);
+    return createHostsCollective(surroundings, set->second, desc, tensors, groups, collective);
   }
   return createWindowCollective(surroundings, set->second, desc, tensors, groups, collective);
 }

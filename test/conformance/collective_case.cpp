@@ -354,7 +354,8 @@ bool CollectiveCase::agrees(const char *out, const std::vector<char> &expected, 
   }
 }
 
-CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numInstrs, int64_t largest) : meshCase(mesh) {
+CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numInstrs, int64_t largest, bool isDeterministic)
+    : meshCase(mesh) {
   std::mt19937 random(seed);
   for (uint32_t size : mesh.axes) {
     axes.push_back(ashlar_rt_axis{"axis", size});
@@ -369,7 +370,7 @@ CollectiveProgram::CollectiveProgram(const MeshCase &mesh, uint32_t seed, int nu
   program.name = "collectives";
   program.num_instrs = static_cast<uint32_t>(instrs.size());
   program.instrs = instrs.data();
-  variantStruct.name = "default";
+  variantStruct.name = isDeterministic ? "deterministic" : "default";
   variantStruct.num_axes = static_cast<uint32_t>(axes.size());
   variantStruct.axes = axes.data();
   variantStruct.devices_per_process = mesh.devicesPerProcess;

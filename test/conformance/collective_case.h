@@ -63,7 +63,7 @@ struct CollectiveInstr {
 class CollectiveProgram {
 public:
   // `largest`: upper bound on the elements of an input. Everything follows from the seed.
-  CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numInstrs, int64_t largest);
+  CollectiveProgram(const MeshCase &mesh, uint32_t seed, int numInstrs, int64_t largest, bool isDeterministic = false);
   CollectiveProgram(const CollectiveProgram &) = delete;
 
   const MeshCase &mesh() const { return meshCase; }

@@ -227,32 +227,18 @@ private:
     if (devices / perProcess <= facts.ranksPerHost || op.getKind() == CollectiveKind::Slice) {
       return 0;
     }
-    uint64_t most = 0;
+    uint64_t members = 0;
     bool spansHosts = false;
     std::map<int64_t, SmallVector<int64_t>> groups = groupsOver(op.getAxes());
     for (const SmallVector<int64_t> &group : llvm::make_second_range(groups)) {
-      std::map<int64_t, uint64_t> own; // devices of the group that a process plays
-      for (int64_t device : group) {
-        spansHosts |= hostOf(device) != hostOf(group.front());
-        most = std::max(most, stagedBy(op, group.size(), ++own[device / perProcess]));
-      }
+      spansHosts |= llvm::any_of(group, [&](int64_t device) { return hostOf(device) != hostOf(group.front()); });
+      members = std::max<uint64_t>(members, group.size());
     }
-    return spansHosts ? most : 0;
-  }
-
-  uint64_t stagedBy(exec::CollectiveOp op, uint64_t members, uint64_t own) {
-    auto bytesOf = [](auto buffers) {
-      uint64_t bytes = 0;
-      for (auto buffer : buffers.template getAsRange<exec::BufferAttr>()) {
-        bytes += byteSize(buffer.getType());
-      }
-      return bytes;
-    };
-    bool scatters = op.getKind() == CollectiveKind::ReduceScatter;
-    if (op.getKind() == CollectiveKind::AllReduce || scatters) {
-      return rt::reductionStaging(perProcess, members, own, bytesOf(op.getTargets()), scatters).bytes();
+    uint64_t bytes = 0;
+    for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
+      bytes += byteSize(source.getType());
     }
-    return rt::movementStaging(perProcess, bytesOf(op.getSources())).bytes();
+    return spansHosts ? rt::hostsStaging(members, bytes) : 0;
   }
 
   // Without shared memory a message of each channel that the stage receives on may come before its place is free.

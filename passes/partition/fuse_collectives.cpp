@@ -201,10 +201,31 @@ private:
     return success();
   }
 
-  // Whether a candidate may be one with others at all.
-  bool isToBeFused(Candidate &candidate) {
-    return candidate.id ? *candidate.id > 0 : settings.of(candidate.op.getCollectiveKind())->mode.has_value();
+  // Returns the setting of a candidate: that of its kind. Without one, and where no parameter has an id, what goes between hosts fills
+  // buckets by its costs: alone, each small gradient would wait for the way there and back.
+  const FusionSetting &settingOf(Candidate &candidate) {
+    static const FusionSetting kBetweenHosts{FusionMode::Auto, {}};
+    const FusionSetting &given = *settings.of(candidate.op.getCollectiveKind());
+    const bool hasIds = llvm::any_of(candidates, [](const Candidate &other) { return other.id.has_value(); });
+    return given.mode || hasIds || !spansHosts(candidate.op) ? given : kBetweenHosts;
   }
+
+  // Whether the groups of an op have devices on several hosts.
+  bool spansHosts(CollectiveOpInterface op) {
+    auto [found, isNew] = isBetweenHosts.try_emplace(op.getAxes(), false);
+    if (dist::HostsAttr hosts = mesh.getHostsAttr(); isNew && hosts) {
+      SmallVector<int64_t> axes = llvm::map_to_vector(dist::toAxisList(op.getAxes()), [&](StringAttr axis) {
+        return static_cast<int64_t>(*mesh.getMesh().findAxis(axis));
+      });
+      found->second = analysis::groupsOnHosts(hosts.getRanksPerHost(), hosts.getDevicesPerRank(), mesh.getMesh().getSizes(),
+                                              mesh.getDeviceIds().value_or(ArrayRef<int64_t>()), axes)
+                          .hosts > 1;
+    }
+    return found->second;
+  }
+
+  // Whether a candidate may be one with others at all.
+  bool isToBeFused(Candidate &candidate) { return candidate.id ? *candidate.id > 0 : settingOf(candidate).mode.has_value(); }
 
   // Counts for each op the candidates to be fused on the longest path to it.
   void countLevels() {
@@ -234,7 +255,7 @@ private:
 
   // Puts a candidate into its group, unless it stays alone.
   void join(Candidate &candidate) {
-    const FusionSetting &setting = *settings.of(candidate.op.getCollectiveKind());
+    const FusionSetting &setting = settingOf(candidate);
     if (candidate.id.value_or(0) > 0) {
       Key key = keyOf(candidate, FusionMode::Id);
       key.number = *candidate.id;
@@ -294,6 +315,7 @@ private:
   nn::Phases phases;
   FusionOrder order;
   std::vector<Candidate> candidates;
+  DenseMap<Attribute, bool> isBetweenHosts; // by axes
   DenseMap<Operation *, int64_t> levels;
   std::map<Key, CollectiveGroup> groups;
   std::map<std::pair<Operation *, Key>, int64_t> occurrences; // of ids, by parameter and key

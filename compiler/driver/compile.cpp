@@ -416,7 +416,7 @@ private:
                             {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
                              job.has_loss() ? report::optimizerText(job.optimizer()) : "", job::microBatches(job),
                              variantList.variants.front().optimizerParallel ? report::optimizerParallelText(job.optimizer_parallel()) : "",
-                             memory, order, pipeline ? &*pipeline : nullptr});
+                             memory, order, pipeline ? &*pipeline : nullptr, variantList.variants.front().ranksPerHost});
   }
 
   LogicalResult generate() {

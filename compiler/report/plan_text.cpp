@@ -10,6 +10,7 @@
 #include "dialects/dist/dist.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
+#include "passes/analysis/costs.h"
 
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -267,7 +268,7 @@ private:
   // One line a kind: how often a run of the program, how many bytes a rank sends, and what for.
   void writeCollectives(exec::ProgramOp step, llvm::StringRef run) {
     struct Sum {
-      int64_t count = 0, tensors = 0, bytes = 0;
+      int64_t count = 0, tensors = 0, bytes = 0, hostBytes = 0;
       llvm::SmallVector<std::string> causes;
     };
     llvm::MapVector<CollectiveKind, Sum> sums;
@@ -282,8 +283,13 @@ private:
       }
       Sum &sum = sums[op.getKind()];
       sum.count += times;
+      const analysis::GroupsOnHosts hosts = analysis::groupsOnHosts(
+          facts.ranksPerHost, variant.getDevicesPerProcess(), variant.getAxisSizes(), variant.getDeviceIds().value_or(llvm::ArrayRef<int64_t>()),
+          op.getAxes());
       for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
-        sum.bytes += times * static_cast<int64_t>(sentBytes(op, source.getType(), group));
+        const int64_t sent = sentBytes(op, source.getType(), group);
+        sum.bytes += times * sent;
+        sum.hostBytes += times * analysis::hostBytes(op.getKind(), op.getSegments() ? sent : byteSize(source.getType()), hosts);
       }
       sum.tensors += times * static_cast<int64_t>(op.getSources().size());
       for (std::string &cause : causeTexts(op)) {
@@ -299,8 +305,9 @@ private:
         causes += formatv(", ... ({0} causes)", sum.causes.size());
       }
       std::string tensors = sum.tensors > sum.count ? formatv(" of {0} tensors", sum.tensors).str() : "";
-      line("collectives", formatv("{0} {1}{2} {3}, {4} sent by each device: {5}", sum.count, stringifyCollectiveKind(kind), tensors, run,
-                                  bytesText(sum.bytes), causes)
+      std::string ofHost = sum.hostBytes == 0 ? "" : formatv(", {0} by each host", bytesText(sum.hostBytes)).str();
+      line("collectives", formatv("{0} {1}{2} {3}, {4} sent by each device{5}: {6}", sum.count, stringifyCollectiveKind(kind), tensors,
+                                  run, bytesText(sum.bytes), ofHost, causes)
                               .str());
     }
     writeOverlap(step);

@@ -26,6 +26,7 @@ struct PlanFacts {
   lower::MemoryUse memory = {};       // no parts: not known
   lower::CollectiveOrder order = {};  // without collectives: no line
   const PipelineFacts *pipeline = {}; // the variant is a stage of it; null: of none, or not known
+  int64_t ranksPerHost = INT64_MAX;
 };
 
 // Returns the plan of a variant: mesh, batch, parameters, layouts, collectives of a step by cause, memory of a device, work of a step.

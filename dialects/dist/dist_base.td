@@ -294,7 +294,7 @@ def Dist_HostsAttr : Dist_Attr<"Hosts", "hosts"> {
   let description = [{
     Device p of a mesh, row-major, is in rank p / `devices_per_rank`, or in the rank that `device_ids` of `dist.mesh` says; rank r is on host
     r / `ranks_per_host`. `links` has two entries: the link within a host, and one adapter between hosts. A host has `adapters` of them, which
-    its ranks share: k ranks of it in one group have k * `adapters` / `ranks_per_host`, at least one.
+    its ranks share.
 
         #dist.hosts<ranks_per_host = 8, adapters = 8, devices_per_rank = 1,
                     links = <latency_ns = [15600, 12000], bytes_per_us = [214000, 48000], beside = [0, 1]>>

@@ -8,6 +8,7 @@
 
 #include "llvm/Support/MathExtras.h"
 
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -65,14 +66,19 @@ SmallVector<Link> readLinks(dist::CostsAttr costs) {
   return links;
 }
 
-// Returns the link between hosts for groups that have `adapters` on each.
-Link withAdapters(Link link, const Link &within, int64_t adapters) {
-  for (CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter, CollectiveKind::AllGather}) {
-    const MessageCost one = link.of(kind);
-    const int64_t rate = std::min(one.bytesPerUs * adapters, within.of(kind).bytesPerUs);
-    if (rate > one.bytesPerUs) {
-      link.set(kind, {one.latencyNs, rate});
-    }
+// Returns the link between hosts for a device of such groups. What a device sends (collectiveBytes) takes as long as what all of its host
+// send goes through the host's `adapters`; no faster than within a host, and a message by one adapter.
+Link betweenHosts(const Link &between, const Link &within, const GroupsOnHosts &groups, int64_t adapters) {
+  Link link = between;
+  for (CollectiveKind kind : kSendingKinds) {
+    const MessageCost one = between.of(kind);
+    const bool isMessage = kind == CollectiveKind::Permute || kind == CollectiveKind::Halo;
+    // Of a tensor that all divide, so that nothing is rounded.
+    const int64_t bytes = groups.members * groups.hosts;
+    const int64_t sent = isMessage ? bytes : dist::collectiveBytes(kind, bytes, groups.members);
+    const __int128 rate = __int128(one.bytesPerUs) * std::min(adapters, groups.devices) * sent / hostBytes(kind, bytes, groups);
+    const __int128 most = isMessage ? one.bytesPerUs : within.of(kind).bytesPerUs;
+    link.set(kind, {one.latencyNs, static_cast<int64_t>(std::clamp<__int128>(rate, 1, most))});
   }
   return link;
 }
@@ -133,27 +139,63 @@ MeshLinks linksOf(dist::MeshOp mesh) {
           llvm::to_vector(mesh.getDeviceIds().value_or(ArrayRef<int64_t>()))};
 }
 
+GroupsOnHosts groupsOnHosts(int64_t ranksPerHost, int64_t devicesPerRank, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds,
+                            ArrayRef<int64_t> axes) {
+  const int64_t devices = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
+  std::map<int64_t, std::set<int64_t>> hostsOfGroup;
+  std::map<int64_t, int64_t> devicesOfHost;
+  GroupsOnHosts found;
+  for (int64_t axis : axes) {
+    found.members *= axisSizes[axis];
+  }
+  for (int64_t device = 0; device < devices; ++device) {
+    int64_t group = 0; // the device with coordinate 0 along the axes
+    for (int64_t axis = 0, stride = devices; axis < static_cast<int64_t>(axisSizes.size()); ++axis) {
+      stride /= axisSizes[axis];
+      group += llvm::is_contained(axes, axis) ? 0 : device / stride % axisSizes[axis] * stride;
+    }
+    const int64_t host = (deviceIds.empty() ? device / devicesPerRank : deviceIds[device]) / ranksPerHost;
+    std::set<int64_t> &hosts = hostsOfGroup[group];
+    hosts.insert(host);
+    found.hosts = std::max(found.hosts, static_cast<int64_t>(hosts.size()));
+    found.devices = std::max(found.devices, ++devicesOfHost[host]);
+  }
+  return found;
+}
+
+int64_t hostBytes(CollectiveKind kind, int64_t operandBytes, const GroupsOnHosts &on) {
+  const int64_t onHost = std::max<int64_t>(1, on.members / on.hosts), others = on.hosts - 1;
+  auto count = [&]() -> __int128 {
+    const __int128 bytes = __int128(operandBytes) * (on.devices / onHost); // of all groups
+    switch (kind) {
+    case CollectiveKind::Slice:
+      return 0;
+    case CollectiveKind::AllReduce:
+      return bytes * 2 * others / on.hosts;
+    case CollectiveKind::ReduceScatter:
+      return bytes * others / on.hosts;
+    case CollectiveKind::AllGather:
+      return bytes * others * onHost;
+    case CollectiveKind::Broadcast:
+      return on.hosts <= 2 ? bytes * others : bytes * 2 * others / on.hosts;
+    case CollectiveKind::AllToAll:
+      return bytes * onHost * (on.members - onHost) / on.members;
+    case CollectiveKind::Permute:
+      return on.hosts == 1 ? 0 : bytes * onHost;
+    case CollectiveKind::Halo:
+      return on.hosts == 1 ? 0 : bytes;
+    }
+    llvm_unreachable("unknown collective");
+  };
+  return static_cast<int64_t>(std::min<__int128>(count(), INT64_MAX));
+}
+
 SmallVector<Link> hostLinks(dist::HostsAttr hosts, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds) {
   const SmallVector<Link> classes = readLinks(hosts.getLinks());
-  const Link &within = classes[0], &between = classes[1];
-  const int64_t devices = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
-  auto rankOf = [&](int64_t device) { return deviceIds.empty() ? device / hosts.getDevicesPerRank() : deviceIds[device]; };
   SmallVector<Link> links;
-  int64_t stride = devices;
-  for (int64_t size : axisSizes) {
-    stride /= size;
-    int64_t most = 1; // hosts of a group
-    for (int64_t first = 0; first < devices; ++first) {
-      if (first / stride % size == 0) {
-        std::set<int64_t> seen;
-        for (int64_t device = first; device < first + size * stride; device += stride) {
-          seen.insert(rankOf(device) / hosts.getRanksPerHost());
-        }
-        most = std::max(most, static_cast<int64_t>(seen.size()));
-      }
-    }
-    const int64_t ranks = std::max<int64_t>(1, size / most / hosts.getDevicesPerRank()); // of a group on a host
-    links.push_back(most == 1 ? within : withAdapters(between, within, ranks * hosts.getAdapters() / hosts.getRanksPerHost()));
+  for (int64_t axis = 0; axis < static_cast<int64_t>(axisSizes.size()); ++axis) {
+    const GroupsOnHosts groups = groupsOnHosts(hosts.getRanksPerHost(), hosts.getDevicesPerRank(), axisSizes, deviceIds, axis);
+    links.push_back(groups.hosts == 1 ? classes[0] : betweenHosts(classes[1], classes[0], groups, hosts.getAdapters()));
   }
   return links;
 }
@@ -161,12 +203,14 @@ SmallVector<Link> hostLinks(dist::HostsAttr hosts, ArrayRef<int64_t> axisSizes, 
 Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to) {
   const SmallVector<Link> classes = readLinks(hosts.getLinks());
   auto hostOf = [&](int64_t stage, int64_t device) { return (stage * devices + device) / hosts.getRanksPerHost(); };
+  std::map<int64_t, int64_t> leaving; // ranks of a host that send to another one
+  int64_t most = 0;
   for (int64_t device = 0; device < devices; ++device) {
     if (hostOf(from, device) != hostOf(to, device)) {
-      return classes[1];
+      most = std::max(most, ++leaving[hostOf(from, device)]);
     }
   }
-  return classes[0];
+  return most == 0 ? classes[0] : betweenHosts(classes[1], classes[0], {/*members=*/2, /*hosts=*/2, most}, hosts.getAdapters());
 }
 
 int64_t stageMessagePs(int64_t bytes, const Link &link) {

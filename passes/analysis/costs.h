@@ -78,15 +78,30 @@ struct MeshLinks {
 llvm::SmallVector<Link> axisLinks(dist::MeshAttr mesh, dist::CostsAttr costs);
 MeshLinks linksOf(dist::MeshOp mesh);
 
-// Returns the link of each axis of a mesh on hosts. It is that between hosts when a group over the axis has devices on two; reductions,
-// gathers and scatters then go by as many adapters as the ranks of such a group on one host have, up to the rate within a host: a ring
-// crosses the border of each host once, so k rings share the bytes among k adapters. `deviceIds`: as on dist.mesh, may be empty.
-//   mesh 2 x 4, 4 ranks a host                        ->  {between hosts, within a host}
-//   mesh 16 x 2, 8 ranks and 8 adapters a host        ->  {between hosts, 4 adapters for reductions; within a host}
+// Groups of devices as they lie on hosts, at least one of them on so many.
+struct GroupsOnHosts {
+  int64_t members = 1; // of each
+  int64_t hosts = 1;   // of the one on most
+  int64_t devices = 1; // of the host that has most, of all groups
+};
+
+// Returns how the groups over axes of a mesh lie. Rank r is on host r / ranksPerHost. `deviceIds`: as on dist.mesh, may be empty.
+GroupsOnHosts groupsOnHosts(int64_t ranksPerHost, int64_t devicesPerRank, llvm::ArrayRef<int64_t> axisSizes,
+                            llvm::ArrayRef<int64_t> deviceIds, llvm::ArrayRef<int64_t> axes);
+
+// Returns the bytes that a host sends to others for its members of all groups, with operands of so many bytes on a device; of a halo: what
+// the device at the border sends. Of H hosts each sends 2 (H-1)/H of a tensor that is reduced, once for each group, however many members
+// it has there; a broadcast sends as much, or the tensor between two.
+int64_t hostBytes(CollectiveKind kind, int64_t operandBytes, const GroupsOnHosts &groups);
+
+// Returns the link of each axis of a mesh on hosts. It is that between hosts when a group over the axis has devices on two. What a device
+// sends then has the rate at which what its host sends (hostBytes) goes through the host's adapters. No faster than within a host.
+//   mesh 2 x 4, 4 ranks and 1 adapter a host, 1000 bytes/us   ->  {250 bytes/us: four groups share it; within a host}
+//   mesh 8, 4 ranks and 1 adapter a host                      ->  {1750 bytes/us: 2 * 7/8 of a tensor where the host sends 2 * 1/2 of it}
 llvm::SmallVector<Link> hostLinks(dist::HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);
 
 // Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same
-// place in the other stage: that between hosts when any two of these are on two hosts.
+// place in the other stage: that between hosts, shared by those that send, when any two of these are on two hosts.
 //   stages of 2 ranks, 2 ranks a host  ->  between hosts;   4 ranks a host, stages 0 and 1  ->  within a host
 Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to);
 

@@ -51,7 +51,7 @@ TEST_CASE("cost: hosts are those of the ranks, not of the mesh points", "[cost]"
   CHECK(classes(4, {8}, {}, /*perProcess=*/2) == "h");
 }
 
-TEST_CASE("cost: a group goes by as many adapters of a host as it has ranks there, for what goes around a ring", "[cost]") {
+TEST_CASE("cost: a host sends what is reduced once, whatever its ranks, through the adapters that they share", "[cost]") {
   cost::Machine machine{8, 8, {1, 1000}, {2, 100}};
   mlir::MLIRContext context;
   context.loadDialect<dist::DistDialect>();
@@ -63,20 +63,28 @@ TEST_CASE("cost: a group goes by as many adapters of a host as it has ranks ther
     return found;
   };
   using Rates = std::vector<int64_t>;
-  CHECK(rates({16}, CollectiveKind::AllReduce) == Rates{800});
-  CHECK(rates({16}, CollectiveKind::ReduceScatter) == Rates{800});
-  CHECK(rates({16}, CollectiveKind::AllGather) == Rates{800});
-  CHECK(rates({16}, CollectiveKind::AllToAll) == Rates{100}); // each rank sends most of its bytes through its own
-  CHECK(rates({16}, CollectiveKind::Permute) == Rates{100});
-  CHECK(rates({8, 2}, CollectiveKind::AllReduce) == Rates{400, 1000});
+  // Bytes of a device, 2 * 15/16 of a tensor, in the time of the host's, 2 * 1/2 of it through 8 adapters; no faster than within a host.
+  CHECK(rates({16}, CollectiveKind::AllReduce) == Rates{1000});
+  CHECK(rates({64}, CollectiveKind::AllReduce) == Rates{900}); // 2 * 63/64, 2 * 7/8
+  CHECK(rates({64}, CollectiveKind::ReduceScatter) == Rates{900});
+  CHECK(rates({64}, CollectiveKind::AllGather) == Rates{900});
+  CHECK(rates({64}, CollectiveKind::AllToAll) == Rates{112}); // 56 of 63 go to other hosts
+  CHECK(rates({64}, CollectiveKind::Permute) == Rates{100});
+  CHECK(rates({64}, CollectiveKind::Halo) == Rates{100});
+  CHECK(rates({16}, CollectiveKind::Broadcast) == Rates{800});
+  CHECK(rates({64}, CollectiveKind::Broadcast) == Rates{457}); // 2 * 7/8 of the tensor
+  CHECK(rates({8, 2}, CollectiveKind::AllReduce) == Rates{700, 1000});
   CHECK(rates({2, 8}, CollectiveKind::AllReduce) == Rates{100, 1000});
   CHECK(rates({2, 2}, CollectiveKind::AllReduce, {0, 8, 1, 9}) == Rates{1000, 100}); // ranks 0 and 1; 0 and 8
-  CHECK(rates({32}, CollectiveKind::AllReduce, {}, /*devicesPerRank=*/2) == Rates{800});
+  CHECK(rates({128}, CollectiveKind::AllReduce, {}, /*devicesPerRank=*/2) == Rates{907});
   machine.adaptersPerHost = 2; // of which four ranks share one
-  CHECK(rates({16}, CollectiveKind::AllReduce) == Rates{200});
-  CHECK(rates({8, 2}, CollectiveKind::AllReduce) == Rates{100, 1000});
-  machine.adaptersPerHost = 16; // no faster than within a host
-  CHECK(rates({16}, CollectiveKind::AllReduce) == Rates{1000});
+  CHECK(rates({16}, CollectiveKind::AllReduce) == Rates{375});
+  CHECK(rates({8, 2}, CollectiveKind::AllReduce) == Rates{175, 1000});
+  CHECK(rates({2, 8}, CollectiveKind::AllReduce) == Rates{25, 1000});
+  CHECK(rates({16}, CollectiveKind::Permute) == Rates{25});
+  CHECK(rates({16}, CollectiveKind::AllToAll) == Rates{46}); // 8 of 15
+  machine.adaptersPerHost = 16; // a message goes by one
+  CHECK(rates({16}, CollectiveKind::Permute) == Rates{100});
 }
 
 TEST_CASE("cost: messages between stages leave the host where any rank and its peer are on two", "[cost]") {
@@ -95,6 +103,14 @@ TEST_CASE("cost: messages between stages leave the host where any rank and its p
   CHECK(latency(3, 2, 0, 1) == 2); // 0 and 2 share a host, 1 and 3 do not
   CHECK(latency(2, 2, 0, 1) == 2);
   CHECK(latency(INT64_MAX, 128, 0, 7) == 1);
+  machine.interHost.bytesPerUs = 600;
+  auto rate = [&](int64_t ranksPerHost, int64_t devices) {
+    machine.ranksPerHost = ranksPerHost;
+    return analysis::stageLink(cost::hostsOf(&context, machine, /*devicesPerRank=*/1), devices, 0, 1).of(CollectiveKind::Permute).bytesPerUs;
+  };
+  CHECK(rate(1, 2) == 600);
+  CHECK(rate(2, 2) == 300); // both send through one adapter
+  CHECK(rate(3, 2) == 600); // 1 alone
 }
 
 TEST_CASE("cost: a job's own figures take the place of the target's", "[cost]") {

@@ -283,9 +283,9 @@ private:
       }
       Sum &sum = sums[op.getKind()];
       sum.count += times;
-      const analysis::GroupsOnHosts hosts = analysis::groupsOnHosts(
-          facts.ranksPerHost, variant.getDevicesPerProcess(), variant.getAxisSizes(), variant.getDeviceIds().value_or(llvm::ArrayRef<int64_t>()),
-          op.getAxes());
+      const analysis::GroupsOnHosts hosts =
+          analysis::groupsOnHosts(facts.ranksPerHost, variant.getDevicesPerProcess(), variant.getAxisSizes(),
+                                  variant.getDeviceIds().value_or(llvm::ArrayRef<int64_t>()), op.getAxes());
       for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
         const int64_t sent = sentBytes(op, source.getType(), group);
         sum.bytes += times * sent;
@@ -306,8 +306,8 @@ private:
       }
       std::string tensors = sum.tensors > sum.count ? formatv(" of {0} tensors", sum.tensors).str() : "";
       std::string ofHost = sum.hostBytes == 0 ? "" : formatv(", {0} by each host", bytesText(sum.hostBytes)).str();
-      line("collectives", formatv("{0} {1}{2} {3}, {4} sent by each device{5}: {6}", sum.count, stringifyCollectiveKind(kind), tensors,
-                                  run, bytesText(sum.bytes), ofHost, causes)
+      line("collectives", formatv("{0} {1}{2} {3}, {4} sent by each device{5}: {6}", sum.count, stringifyCollectiveKind(kind), tensors, run,
+                                  bytesText(sum.bytes), ofHost, causes)
                               .str());
     }
     writeOverlap(step);

@@ -101,7 +101,7 @@ int64_t hostBytes(CollectiveKind kind, int64_t operandBytes, const GroupsOnHosts
 llvm::SmallVector<Link> hostLinks(dist::HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);
 
 // Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same
-// place in the other stage: that between hosts, shared by those that send, when any two of these are on two hosts.
+// place in the other stage: that between hosts, shared by all that send, when any two of these are on two hosts.
 //   stages of 2 ranks, 2 ranks a host  ->  between hosts;   4 ranks a host, stages 0 and 1  ->  within a host
 Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to);
 

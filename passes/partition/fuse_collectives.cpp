@@ -214,9 +214,8 @@ private:
   bool spansHosts(CollectiveOpInterface op) {
     auto [found, isNew] = isBetweenHosts.try_emplace(op.getAxes(), false);
     if (dist::HostsAttr hosts = mesh.getHostsAttr(); isNew && hosts) {
-      SmallVector<int64_t> axes = llvm::map_to_vector(dist::toAxisList(op.getAxes()), [&](StringAttr axis) {
-        return static_cast<int64_t>(*mesh.getMesh().findAxis(axis));
-      });
+      SmallVector<int64_t> axes = llvm::map_to_vector(
+          dist::toAxisList(op.getAxes()), [&](StringAttr axis) { return static_cast<int64_t>(*mesh.getMesh().findAxis(axis)); });
       found->second = analysis::groupsOnHosts(hosts.getRanksPerHost(), hosts.getDevicesPerRank(), mesh.getMesh().getSizes(),
                                               mesh.getDeviceIds().value_or(ArrayRef<int64_t>()), axes)
                           .hosts > 1;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Collectives of a group between hosts that move bytes without reducing them. What several members of a host get of one member goes to the
-// host once, whatever the number of its ranks.
+// Collectives of a group between hosts that move bytes without reducing them. Bytes of one member that several members of a host get go to
+// the host once, for any number of its ranks.
 
 #ifndef ASHLAR_RUNTIME_COMM_HOSTS_HOSTS_MOVEMENT_H
 #define ASHLAR_RUNTIME_COMM_HOSTS_HOSTS_MOVEMENT_H
@@ -24,7 +24,7 @@ public:
   Status run();
 
 private:
-  // What goes from one host to another, as a run of bytes, seen from one of them: where it lies, or where it goes first.
+  // The traffic from one host to another as a run of bytes, seen from one of them: where it lies, or where it goes first.
   struct Traffic {
     Pieces pieces;
     std::vector<std::vector<Pieces::Piece>> copies; // by piece: where else it goes, with an equal view's bytes

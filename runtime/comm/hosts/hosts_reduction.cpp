@@ -64,8 +64,7 @@ void HostsReduction::addInputs(const ashlar_rt_collective_desc &desc, const std:
         for (int target : scatters ? group.members(host) : std::vector<int>{0}) {
           for (const PlacedTensor &tensor : tensors) {
             const CollectiveShape &shape = tensor.shape;
-            pieces.add(const_cast<char *>(arena) + tensor.in.offset,
-                       shape.reduces() ? shape.reducedView(target) : whole(shape.inBytes()));
+            pieces.add(const_cast<char *>(arena) + tensor.in.offset, shape.reduces() ? shape.reducedView(target) : whole(shape.inBytes()));
           }
         }
         inputs[host][leaf].push_back(std::move(pieces));
@@ -189,8 +188,8 @@ Status HostsReduction::sendLeaves(Lane &lane, size_t chunk) {
     const Range range = owned(lane, host, chunk);
     for (size_t i = 0; range.size() != 0 && i < ownLeaves.size(); ++i) {
       const size_t leaf = ownLeaves[i];
-      const char *data = isWhole ? slot.leaves[leaf]
-                                 : combineLeaf(leaf, host, range, staging.at(slot.outgoing[host * ownLeaves.size() + i]));
+      const char *data =
+          isWhole ? slot.leaves[leaf] : combineLeaf(leaf, host, range, staging.at(slot.outgoing[host * ownLeaves.size() + i]));
       slot.sent[host] = lane.streams.send(host, Part{const_cast<char *>(data), range.size()});
     }
     for (size_t leaf = 0; own.size() != 0 && leaf < tree.leaves().size(); ++leaf) {
@@ -225,9 +224,8 @@ void HostsReduction::shareResults(Lane &lane, size_t chunk) {
   Slot &slot = lane.slots[chunk % kSlots];
   const Range own = owned(lane, group.self(), chunk);
   auto post = [&](Range range, auto &&postPart) {
-    outputs.forEach(range.begin, range.end, [&](const Pieces::Piece &piece, size_t from, size_t until) {
-      postPart(Part{piece.base + from, until - from});
-    });
+    outputs.forEach(range.begin, range.end,
+                    [&](const Pieces::Piece &piece, size_t from, size_t until) { postPart(Part{piece.base + from, until - from}); });
   };
   for (size_t host : otherHosts) {
     if (!hasAll(host)) {

@@ -30,9 +30,9 @@ public:
 private:
   // A chunk under way: its staging buffers, and the numbers of what was posted for it.
   struct Slot {
-    std::vector<size_t> outgoing;      // buffers, by host and own leaf
-    std::vector<size_t> contributions; // buffers, by leaf
-    std::vector<const char *> leaves;  // what is combined
+    std::vector<size_t> outgoing;                // buffers, by host and own leaf
+    std::vector<size_t> contributions;           // buffers, by leaf
+    std::vector<const char *> leaves;            // what is combined
     std::vector<uint64_t> sent, received, taken; // by host: leaves to it, leaves from it, results from it
   };
 

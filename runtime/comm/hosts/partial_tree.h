@@ -28,16 +28,16 @@ public:
 
   const std::vector<Leaf> &leaves() const { return leafList; }
 
-  // Combines `bytes` bytes, `leafOffset` after each of the leaves, into the bytes `outputOffset` after each of the outputs; they may be
-  // those of a leaf. Allocates nothing.
+  // Combines `bytes` bytes, `leafOffset` after each of the leaves, into the bytes `outputOffset` after each of the outputs, which may be a
+  // leaf's. Allocates nothing.
   void run(const Reducer &reducer, const char *const *leaves, size_t leafOffset, char *const *outputs, size_t numOutputs,
            size_t outputOffset, size_t bytes);
 
 private:
-  // Adds what computes the inputs [begin, end) of the fixed tree; those of one host are a leaf.
+  // Adds the code for the inputs [begin, end) of the fixed tree; inputs of one host are a leaf.
   void addTree(const std::vector<size_t> &hostOf, size_t begin, size_t end);
 
-  // Adds what combines the leaves [begin, end).
+  // Adds the code that combines the leaves [begin, end).
   void addLeaves(size_t begin, size_t end);
 
   std::vector<Leaf> leafList;

@@ -83,7 +83,7 @@ TEST_CASE("cost: a host sends what is reduced once, whatever its ranks, through 
   CHECK(rates({2, 8}, CollectiveKind::AllReduce) == Rates{25, 1000});
   CHECK(rates({16}, CollectiveKind::Permute) == Rates{25});
   CHECK(rates({16}, CollectiveKind::AllToAll) == Rates{46}); // 8 of 15
-  machine.adaptersPerHost = 16; // a message goes by one
+  machine.adaptersPerHost = 16;                              // a message goes by one
   CHECK(rates({16}, CollectiveKind::Permute) == Rates{100});
 }
 
@@ -106,7 +106,9 @@ TEST_CASE("cost: messages between stages leave the host where any rank and its p
   machine.interHost.bytesPerUs = 600;
   auto rate = [&](int64_t ranksPerHost, int64_t devices) {
     machine.ranksPerHost = ranksPerHost;
-    return analysis::stageLink(cost::hostsOf(&context, machine, /*devicesPerRank=*/1), devices, 0, 1).of(CollectiveKind::Permute).bytesPerUs;
+    return analysis::stageLink(cost::hostsOf(&context, machine, /*devicesPerRank=*/1), devices, 0, 1)
+        .of(CollectiveKind::Permute)
+        .bytesPerUs;
   };
   CHECK(rate(1, 2) == 600);
   CHECK(rate(2, 2) == 300); // both send through one adapter

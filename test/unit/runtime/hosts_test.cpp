@@ -83,7 +83,7 @@ Traffic measure(uint32_t kind, const std::vector<int> &hosts, int64_t elements, 
   desc.num_tensors = 1;
   desc.tensors = &tensor;
   const uint64_t in = static_cast<uint64_t>(elements) * 4;
-  const uint64_t out = kind == ASHLAR_RT_ALL_GATHER      ? in * static_cast<uint64_t>(ranks)
+  const uint64_t out = kind == ASHLAR_RT_ALL_GATHER       ? in * static_cast<uint64_t>(ranks)
                        : kind == ASHLAR_RT_REDUCE_SCATTER ? in / static_cast<uint64_t>(ranks)
                                                           : in;
   Traffic traffic;
@@ -132,11 +132,18 @@ Traffic measure(uint32_t kind, const std::vector<int> &hosts, int64_t elements, 
 TEST_CASE("hosts: a host sends what it has once, whatever its ranks", "[comm][hosts]") {
   constexpr int64_t kElements = 96000;
   constexpr size_t kBytes = 4 * kElements;
-  const std::vector<std::vector<int>> places = {{0, 1},          {0, 0, 1, 1},       {0, 1, 1, 1},          {0, 0, 1, 1, 2, 2},
-                                                {0, 1, 0, 1},    {0, 0, 0, 1, 2, 2}, {0, 1, 2, 3, 0, 1, 2, 3}, {0, 0, 0, 0, 1, 1, 1, 1}};
+  const std::vector<std::vector<int>> places = {{0, 1},
+                                                {0, 0, 1, 1},
+                                                {0, 1, 1, 1},
+                                                {0, 0, 1, 1, 2, 2},
+                                                {0, 1, 0, 1},
+                                                {0, 0, 0, 1, 2, 2},
+                                                {0, 1, 2, 3, 0, 1, 2, 3},
+                                                {0, 0, 0, 0, 1, 1, 1, 1}};
   for (const std::vector<int> &hosts : places) {
     const size_t ranks = hosts.size(), numHosts = static_cast<size_t>(*std::max_element(hosts.begin(), hosts.end())) + 1;
-    for (uint32_t kind : {ASHLAR_RT_ALL_REDUCE, ASHLAR_RT_REDUCE_SCATTER, ASHLAR_RT_ALL_GATHER, ASHLAR_RT_BROADCAST, ASHLAR_RT_ALL_TO_ALL}) {
+    for (uint32_t kind :
+         {ASHLAR_RT_ALL_REDUCE, ASHLAR_RT_REDUCE_SCATTER, ASHLAR_RT_ALL_GATHER, ASHLAR_RT_BROADCAST, ASHLAR_RT_ALL_TO_ALL}) {
       CAPTURE(kind, hosts);
       const Traffic traffic = measure(kind, hosts, kElements);
       CHECK(traffic.sent == traffic.received); // what one side expects the other one sends

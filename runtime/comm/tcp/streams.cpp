@@ -180,21 +180,26 @@ void Streams::lead(Lock &lock, Stream &stream, const Flow &flow, uint64_t number
     if (now > until) {
       return;
     }
-    if (now < looksUntil) {
-      lock.unlock();
-      sched_yield();
-      for (int i = 0; i < kCourtesy && wanted.load(std::memory_order_relaxed) > 0; ++i) {
-        sched_yield();
-      }
-      lock.lock();
+    if (now < looksUntil || bytes >= kWorthASweep) {
+      giveWay(lock);
     } else if (bytes == 0) {
       block(lock, leaderWaits, std::min(until - now, kMostInPoll));
-    } else if (bytes < kWorthASweep) {
+    } else {
       lock.unlock();
       nap(naps ? kNapBesideNs : kNapNs);
       lock.lock();
     }
   }
+}
+
+// Leaves the mutex to threads that want it: unlocked for a moment only, it would be taken again before one of them wakes up.
+void Streams::giveWay(Lock &lock) {
+  lock.unlock();
+  sched_yield();
+  for (int i = 0; i < kCourtesy && wanted.load(std::memory_order_relaxed) > 0; ++i) {
+    sched_yield();
+  }
+  lock.lock();
 }
 
 // Moves what can be moved at once; returns the number of bytes.
@@ -276,6 +281,8 @@ void Streams::loop() {
         lock.unlock();
         nap(kNapBesideNs);
         lock.lock();
+      } else {
+        giveWay(lock);
       }
     }
   }

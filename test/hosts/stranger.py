@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stranger on the network of a job: connects to its ports in all the ways below, and holds the connections.
 
-    stranger.py COUNT ADDRESS:PORT...
+    stranger.py COUNT KINDS ADDRESS:PORT...
 
-makes COUNT connections, the kinds and then the ports in turns, prints how many were made and refused, and holds them until it is ended.
+makes COUNT connections, the kinds, given by their numbers like 0,2,3 or as "all", and then the ports in turns, prints how many were made and
+refused, and holds them until it is ended.
 """
 
 import random
@@ -44,8 +45,8 @@ def connect(kind, target):
 
 
 def main():
-    count, targets = int(sys.argv[1]), [(text.rsplit(":", 1)[0], int(text.rsplit(":", 1)[1])) for text in sys.argv[2:]]
-    kinds = list(KINDS)
+    count, targets = int(sys.argv[1]), [(text.rsplit(":", 1)[0], int(text.rsplit(":", 1)[1])) for text in sys.argv[3:]]
+    kinds = list(KINDS) if sys.argv[2] == "all" else [list(KINDS)[int(number)] for number in sys.argv[2].split(",")]
     held = [(kinds[number % len(kinds)], connect(kinds[number % len(kinds)], targets[number // len(kinds) % len(targets)])) for number in range(count)]
     made = [(kind, connection) for kind, connection in held if connection is not None]
     print(f"{len(made)} connections to {len(targets)} ports, {count - len(made)} refused", flush=True)

@@ -32,7 +32,7 @@ done
 # In two stages, on hosts of four ranks each by the job: one value goes to the other host, in shards, 2x16x64 numbers of each pair.
 { cat "$jobs/transformer_3d.txtpb"
   echo "sequence_parallel: OFF"
-  echo "machine { ranks_per_host: 4 inter_host { latency_us: 10 bandwidth_gb_per_s: 0.1 } }"
+  echo "machine { ranks_per_host: 4 adapters_per_host: 4 inter_host { latency_us: 10 bandwidth_gb_per_s: 0.1 } }"
 } > hosts.txtpb
 sed '/^mode:/d; /^mesh {/,/^}/d; /^rules.*layout:/d; /^rules.*comm_fusion/d; /^pipeline/d; /^optimizer_parallel {/,/^}/d; /^machine/d; /^sequence/d' \
   hosts.txtpb > whole.txtpb

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A group of devices as it lies on hosts, and the work of each process in a collective between them. The traffic from one host to another is
-// a run of bytes, cut into columns: column c goes from the process of the one host that serves it to the one of the other, so that all
+// A group of devices as it lies on hosts, and the work of each process in a collective between them. The traffic from one host to another
+// is a run of bytes, cut into columns: column c goes from the process of the one host that serves it to the one of the other, so that all
 // processes of a host share the work, and nothing is sent twice. There are as many columns as processes on the host that has most:
 //   host A: ranks 0, 1; host B: ranks 2, 3     ->  columns 0: {0, 2}, 1: {1, 3}
 //   host A: rank 0;     host B: ranks 1, 2, 3  ->  columns 0: {0, 1}, 1: {0, 2}, 2: {0, 3}

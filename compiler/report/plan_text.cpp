@@ -272,6 +272,11 @@ private:
       llvm::SmallVector<std::string> causes;
     };
     llvm::MapVector<CollectiveKind, Sum> sums;
+    int64_t firstRank = variant.getStage();
+    for (int64_t size : variant.getAxisSizes()) {
+      firstRank *= size;
+    }
+    firstRank /= variant.getDevicesPerProcess();
     step.getBody().walk([&](exec::CollectiveOp op) {
       if (op.getKind() == CollectiveKind::Slice) {
         return; // moves nothing between devices
@@ -285,7 +290,7 @@ private:
       sum.count += times;
       const analysis::GroupsOnHosts hosts =
           analysis::groupsOnHosts(facts.ranksPerHost, variant.getDevicesPerProcess(), variant.getAxisSizes(),
-                                  variant.getDeviceIds().value_or(llvm::ArrayRef<int64_t>()), op.getAxes());
+                                  variant.getDeviceIds().value_or(llvm::ArrayRef<int64_t>()), op.getAxes(), firstRank);
       for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
         const int64_t sent = sentBytes(op, source.getType(), group);
         sum.bytes += times * sent;

@@ -78,7 +78,10 @@ Link betweenHosts(const Link &between, const Link &within, const GroupsOnHosts &
     const int64_t sent = isMessage ? bytes : dist::collectiveBytes(kind, bytes, groups.members);
     const __int128 rate = __int128(one.bytesPerUs) * std::min(adapters, groups.devices) * sent / hostBytes(kind, bytes, groups);
     const __int128 most = isMessage ? one.bytesPerUs : within.of(kind).bytesPerUs;
-    link.set(kind, {one.latencyNs, static_cast<int64_t>(std::clamp<__int128>(rate, 1, most))});
+    const MessageCost shared{one.latencyNs, static_cast<int64_t>(std::clamp<__int128>(rate, 1, most))};
+    if (!(shared == one)) {
+      link.set(kind, shared);
+    }
   }
   return link;
 }
@@ -140,10 +143,9 @@ MeshLinks linksOf(dist::MeshOp mesh) {
 }
 
 GroupsOnHosts groupsOnHosts(int64_t ranksPerHost, int64_t devicesPerRank, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds,
-                            ArrayRef<int64_t> axes) {
+                            ArrayRef<int64_t> axes, int64_t firstRank) {
   const int64_t devices = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
-  std::map<int64_t, std::set<int64_t>> hostsOfGroup;
-  std::map<int64_t, int64_t> devicesOfHost;
+  std::map<int64_t, std::map<int64_t, int64_t>> groups; // members of each by host
   GroupsOnHosts found;
   for (int64_t axis : axes) {
     found.members *= axisSizes[axis];
@@ -154,36 +156,43 @@ GroupsOnHosts groupsOnHosts(int64_t ranksPerHost, int64_t devicesPerRank, ArrayR
       stride /= axisSizes[axis];
       group += llvm::is_contained(axes, axis) ? 0 : device / stride % axisSizes[axis] * stride;
     }
-    const int64_t host = (deviceIds.empty() ? device / devicesPerRank : deviceIds[device]) / ranksPerHost;
-    std::set<int64_t> &hosts = hostsOfGroup[group];
-    hosts.insert(host);
+    ++groups[group][(firstRank + (deviceIds.empty() ? device / devicesPerRank : deviceIds[device])) / ranksPerHost];
+  }
+  std::map<int64_t, std::pair<int64_t, int64_t>> ofHost; // groups that are on other hosts too, their members
+  for (const auto &hosts : llvm::make_second_range(groups)) {
     found.hosts = std::max(found.hosts, static_cast<int64_t>(hosts.size()));
-    found.devices = std::max(found.devices, ++devicesOfHost[host]);
+    for (auto [host, members] : hosts) {
+      auto &[count, ofGroups] = ofHost[host];
+      count += hosts.size() > 1;
+      ofGroups += hosts.size() > 1 ? members : 0;
+      found.groups = std::max(found.groups, count);
+      found.devices = std::max(found.devices, ofGroups);
+    }
   }
   return found;
 }
 
 int64_t hostBytes(CollectiveKind kind, int64_t operandBytes, const GroupsOnHosts &on) {
-  const int64_t onHost = std::max<int64_t>(1, on.members / on.hosts), others = on.hosts - 1;
+  const int64_t others = on.hosts - 1;
   auto count = [&]() -> __int128 {
-    const __int128 bytes = __int128(operandBytes) * (on.devices / onHost); // of all groups
+    const __int128 ofGroups = __int128(operandBytes) * on.groups, ofDevices = __int128(operandBytes) * on.devices;
     switch (kind) {
     case CollectiveKind::Slice:
       return 0;
     case CollectiveKind::AllReduce:
-      return bytes * 2 * others / on.hosts;
+      return ofGroups * 2 * others / on.hosts;
     case CollectiveKind::ReduceScatter:
-      return bytes * others / on.hosts;
+      return ofGroups * others / on.hosts;
     case CollectiveKind::AllGather:
-      return bytes * others * onHost;
+      return ofDevices * others;
     case CollectiveKind::Broadcast:
-      return on.hosts <= 2 ? bytes * others : bytes * 2 * others / on.hosts;
+      return on.hosts <= 2 ? ofGroups : ofGroups * 2 * others / on.hosts;
     case CollectiveKind::AllToAll:
-      return bytes * onHost * (on.members - onHost) / on.members;
+      return on.groups == 0 ? 0 : ofDevices * (on.members - on.devices / on.groups) / on.members;
     case CollectiveKind::Permute:
-      return on.hosts == 1 ? 0 : bytes * onHost;
+      return ofDevices;
     case CollectiveKind::Halo:
-      return on.hosts == 1 ? 0 : bytes;
+      return ofGroups;
     }
     llvm_unreachable("unknown collective");
   };
@@ -210,7 +219,9 @@ Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to)
       most = std::max(most, ++leaving[hostOf(from, device)]);
     }
   }
-  return most == 0 ? classes[0] : betweenHosts(classes[1], classes[0], {/*members=*/2, /*hosts=*/2, most}, hosts.getAdapters());
+  return most == 0
+             ? classes[0]
+             : betweenHosts(classes[1], classes[0], {/*members=*/2, /*hosts=*/2, /*groups=*/most, /*devices=*/most}, hosts.getAdapters());
 }
 
 int64_t stageMessagePs(int64_t bytes, const Link &link) {

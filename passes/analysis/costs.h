@@ -78,16 +78,18 @@ struct MeshLinks {
 llvm::SmallVector<Link> axisLinks(dist::MeshAttr mesh, dist::CostsAttr costs);
 MeshLinks linksOf(dist::MeshOp mesh);
 
-// Groups of devices as they lie on hosts, at least one of them on so many.
+// Groups of devices as they lie on hosts.
 struct GroupsOnHosts {
-  int64_t members = 1; // of each
-  int64_t hosts = 1;   // of the one on most
-  int64_t devices = 1; // of the host that has most, of all groups
+  int64_t members = 1;             // of each
+  int64_t hosts = 1;               // of the group on most
+  int64_t groups = 0, devices = 0; // of the host that has most: groups that are on other hosts too, and their members
 };
 
 // Returns how the groups over axes of a mesh lie. Rank r is on host r / ranksPerHost. `deviceIds`: as on dist.mesh, may be empty.
+// `firstRank`: of the mesh, a stage of a pipeline.
+//   mesh 3, 2 ranks a host  ->  3 members on 2 hosts; a host has 1 group with 2 of them
 GroupsOnHosts groupsOnHosts(int64_t ranksPerHost, int64_t devicesPerRank, llvm::ArrayRef<int64_t> axisSizes,
-                            llvm::ArrayRef<int64_t> deviceIds, llvm::ArrayRef<int64_t> axes);
+                            llvm::ArrayRef<int64_t> deviceIds, llvm::ArrayRef<int64_t> axes, int64_t firstRank = 0);
 
 // Returns the bytes that a host sends to others for its members of all groups, with operands of so many bytes on a device; of a halo: what
 // the device at the border sends. Of H hosts each sends 2 (H-1)/H of a tensor that is reduced, once for each group, however many members

@@ -141,14 +141,19 @@ def adapters_per_host(bench):
         dist = costs_of(bench.emit("dist", product_job("mode: DATA_PARALLEL", mesh(*axes), f"machine {{ {machine} }}", batch=16)))
         return {kind: [int(x) for x in rate.split(", ")] for kind, rate in re.findall(r"<kind = (\w+), .*?bytes_per_us = \[(.*?)\]>", dist)}
     hosts = "ranks_per_host: 4 intra_host { bandwidth_gb_per_s: 5 } inter_host { bandwidth_gb_per_s: 2 }"
-    # Of a group over a, 8 ranks on 2 hosts, 4 ranks share a host; over b, 2 ranks. Two adapters of 2 GB/s are 4, and 5 goes within a host.
-    both = {kind: [4000] for kind in ("all_reduce", "reduce_scatter", "all_gather")}
-    for axes, machine, expected in (
-            ((("a", 8),), hosts, {}), ((("a", 8),), f"{hosts} adapters_per_host: 2", both),
-            ((("a", 8),), f"{hosts} adapters_per_host: 4", {kind: [5000] for kind in both}),
-            ((("a", 8), ("b", 2)), f"{hosts} adapters_per_host: 4", {kind: [4000, 5000] for kind in both}),
-            ((("a", 4), ("b", 4)), f"{hosts} adapters_per_host: 4", {})):
-        expect(rates(axes, machine), expected, f"{axes}, {machine}")
+    sums = ("all_reduce", "reduce_scatter", "all_gather")
+    for axes, adapters, sum_rates, others in (
+            # 4 ranks on each of 2 hosts. Of a sum a device sends 2 * 7/8, the host 2 * 1/2; to the other host 4 of 7 parts go, of 4 ranks; a message of
+            # each rank; 5 GB/s goes within a host.
+            ((("a", 8),), 1, [3500], {"all_to_all": [875], "permute": [500]}),
+            ((("a", 8),), 2, [5000], {"all_to_all": [1750], "permute": [1000], "broadcast": [4000]}),
+            ((("a", 8),), 4, [5000], {"all_to_all": [3500], "broadcast": [5000]}),
+            # Two groups of 2 ranks on each of 4 hosts: 2 * 7/8 against 2 * 2 * 3/4, of 4 adapters; a broadcast is the tensor against that.
+            ((("a", 8), ("b", 2)), 4, [4666, 5000], {"all_to_all": [2333, 5000], "broadcast": [2666, 5000]}),
+            # Four groups of a rank on each host: each has an adapter.
+            ((("a", 4), ("b", 4)), 4, None, {"broadcast": [1333, 5000]})):
+        expected = {**({} if sum_rates is None else {kind: sum_rates for kind in sums}), **others}
+        expect(rates(axes, f"{hosts} adapters_per_host: {adapters}"), expected, f"{axes}, {adapters} adapters")
 
 
 @case("machine.ranks_per_host", "machine.intra_host.latency_us", "machine.intra_host.bandwidth_gb_per_s",
@@ -269,7 +274,7 @@ def collective_rates(bench):
     matrix_model(bench)
     two = mesh(("a", 2), ("b", 2))
     def kinds_of(machine):
-        dist = bench.emit("dist", product_job("mode: DATA_PARALLEL", two, f"machine {{ ranks_per_host: 2 {machine} }}", batch=4))
+        dist = bench.emit("dist", product_job("mode: DATA_PARALLEL", two, f"machine {{ ranks_per_host: 2 adapters_per_host: 2 {machine} }}", batch=4))
         found = re.findall(r"<kind = (\w+), latency_ns = \[(.*?)\], bytes_per_us = \[(.*?)\]>", costs_of(dist))
         return [(kind, [int(x) for x in latency.split(", ")], [int(x) for x in rate.split(", ")]) for kind, latency, rate in found]
     links = "intra_host { latency_us: 1 bandwidth_gb_per_s: 10 %s } inter_host { latency_us: 9 bandwidth_gb_per_s: 2 %s }"

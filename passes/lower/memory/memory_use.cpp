@@ -10,6 +10,7 @@
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
+#include "passes/analysis/costs.h"
 #include "passes/lower/calls/library_attention.h"
 #include "passes/lower/calls/library_convolution.h"
 #include "passes/lower/calls/library_product.h"
@@ -197,25 +198,6 @@ private:
     return llvm::divideCeil(rt::controlBytes(ranks, 1 + sets.size(), ranks * sends), ranks);
   }
 
-  int64_t hostOf(int64_t device) {
-    std::optional<ArrayRef<int64_t>> ids = variant.getDeviceIds();
-    return (ids && !ids->empty() ? (*ids)[device] : device / perProcess) / facts.ranksPerHost;
-  }
-
-  // Returns the groups of devices that differ only along the axes, by the number of their first one.
-  std::map<int64_t, SmallVector<int64_t>> groupsOver(ArrayRef<int64_t> axes) {
-    ArrayRef<int64_t> sizes = variant.getAxisSizes();
-    std::map<int64_t, SmallVector<int64_t>> groups;
-    for (int64_t device = 0; device < devices; ++device) {
-      int64_t first = 0, stride = 1;
-      for (int64_t axis = static_cast<int64_t>(sizes.size()) - 1; axis >= 0; stride *= sizes[axis], --axis) {
-        first += llvm::is_contained(axes, axis) ? 0 : device / stride % sizes[axis] * stride;
-      }
-      groups[first].push_back(device);
-    }
-    return groups;
-  }
-
   // The most bytes that one process stages for a collective of one group: one collective runs at a time.
   uint64_t stagingBytes() {
     uint64_t most = 0;
@@ -224,21 +206,14 @@ private:
   }
 
   uint64_t stagingBytes(exec::CollectiveOp op) {
-    if (devices / perProcess <= facts.ranksPerHost || op.getKind() == CollectiveKind::Slice) {
-      return 0;
-    }
-    uint64_t members = 0;
-    bool spansHosts = false;
-    std::map<int64_t, SmallVector<int64_t>> groups = groupsOver(op.getAxes());
-    for (const SmallVector<int64_t> &group : llvm::make_second_range(groups)) {
-      spansHosts |= llvm::any_of(group, [&](int64_t device) { return hostOf(device) != hostOf(group.front()); });
-      members = std::max<uint64_t>(members, group.size());
-    }
+    const analysis::GroupsOnHosts groups = analysis::groupsOnHosts(facts.ranksPerHost, perProcess, variant.getAxisSizes(),
+                                                                   variant.getDeviceIds().value_or(ArrayRef<int64_t>()), op.getAxes(),
+                                                                   /*firstRank=*/variant.getStage() * devices / perProcess);
     uint64_t bytes = 0;
     for (auto source : op.getSources().getAsRange<exec::BufferAttr>()) {
-      bytes += byteSize(source.getType());
+      bytes += rt::roundUp(byteSize(source.getType()), ASHLAR_RT_ALIGNMENT); // adjacent ones are one run
     }
-    return spansHosts ? rt::hostsStaging(members, bytes) : 0;
+    return groups.hosts == 1 || op.getKind() == CollectiveKind::Slice ? 0 : rt::hostsStaging(groups.members, bytes);
   }
 
   // Without shared memory a message of each channel that the stage receives on may come before its place is free.

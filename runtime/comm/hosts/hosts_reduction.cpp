@@ -101,6 +101,7 @@ void HostsReduction::addLanes(const CollectiveContext &context, size_t inputByte
     for (Slot &slot : lane.slots) {
       addBuffers(slot);
     }
+    lane.scratch = staging.add();
     lanes.push_back(std::move(lane));
   }
   staging.share(hostsStaging(group.numMembers(), inputBytes), mostBuffers(), inputBytes);
@@ -113,7 +114,7 @@ size_t HostsReduction::mostBuffers() const {
     mostLeaves = std::max<size_t>(mostLeaves, std::count_if(tree.leaves().begin(), tree.leaves().end(),
                                                             [&](const PartialTree::Leaf &leaf) { return leaf.host == host; }));
   }
-  return kSlots * group.mostColumns() * (tree.leaves().size() + (isWhole ? 0 : group.hosts() * mostLeaves));
+  return group.mostColumns() * (1 + kSlots * (tree.leaves().size() + (isWhole ? 0 : group.hosts() * mostLeaves)));
 }
 
 void HostsReduction::addBuffers(Slot &slot) {
@@ -245,7 +246,7 @@ Status HostsReduction::takeResults(Lane &lane, size_t chunk) {
       continue;
     }
     if (hasAll(group.self())) {
-      reduceInto(range, {combineLeaf(/*leaf=*/0, host, range, staging.at(slot.contributions[0]))});
+      reduceInto(range, {combineLeaf(/*leaf=*/0, host, range, staging.at(lane.scratch))});
       continue;
     }
     ASHLAR_RETURN_IF_ERROR(lane.streams.waitReceived(host, slot.taken[host]));

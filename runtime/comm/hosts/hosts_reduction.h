@@ -41,6 +41,7 @@ private:
     HostColumn streams;
     std::vector<Range> ranges; // by host: what it owns, of a run of its own in a reduce-scatter, of the result else
     Slot slots[kSlots];
+    size_t scratch = 0; // buffer of a host that has all inputs, for results that others own
   };
 
   void addInputs(const ashlar_rt_collective_desc &desc, const std::vector<PlacedTensor> &tensors);

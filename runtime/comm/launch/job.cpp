@@ -81,6 +81,7 @@ Job::~Job() = default;
 
 Status Job::connect(const ashlar_rt_variant &variant, const std::vector<uint64_t> &arenaBytes, uint64_t programHash,
                     std::unique_ptr<Communicator> &communicator) {
+  communicator.reset(); // an earlier one, before its transport
   ASHLAR_RETURN_IF_ERROR(findHosts());
   ++connections;
   WindowShape shape = windowShape(variant, arenaBytes, place);

@@ -59,8 +59,6 @@ size_t Streams::add(Socket socket, int keepAlive) {
   streams.emplace_back();
   streams.back().socket = std::move(socket);
   active.reserve(streams.size());
-  leaderWaits.reserve(streams.size() + 1);
-  loopWaits.reserve(streams.size() + 1);
   return streams.size() - 1;
 }
 
@@ -118,9 +116,17 @@ uint64_t Streams::post(size_t number, Direction direction, Part part) {
 Streams::Outcome Streams::wait(size_t stream, Direction direction, uint64_t number, bool naps, double looksUntil, double until) {
   Lock lock = enter();
   Stream &one = streams[stream];
-  const Flow &flow = one.flows[static_cast<int>(direction)];
+  const Outcome outcome = waitIn(lock, one, one.flows[static_cast<int>(direction)], number, naps, looksUntil, until);
+  if (!hasLeader && followers == 0 && needsHand && !active.empty()) { // the last one to leave: nobody waits any more
+    hasWork.notify_one();
+  }
+  return outcome;
+}
+
+Streams::Outcome Streams::waitIn(Lock &lock, Stream &stream, const Flow &flow, uint64_t number, bool naps, double looksUntil,
+                                 double until) {
   while (flow.done() < number) {
-    if (isStopped || one.isBroken) {
+    if (isStopped || stream.isBroken) {
       return isStopped ? Outcome::kStopped : Outcome::kBroken;
     }
     const double left = until - seconds();
@@ -134,12 +140,10 @@ Streams::Outcome Streams::wait(size_t stream, Direction direction, uint64_t numb
       continue;
     }
     hasLeader = true;
-    lead(lock, one, flow, number, naps, looksUntil, until);
+    lead(lock, stream, flow, number, naps, looksUntil, until);
     hasLeader = false;
     if (followers > 0) {
       changed.notify_all();
-    } else if (needsHand && !active.empty()) {
-      hasWork.notify_one();
     }
   }
   return Outcome::kDone;
@@ -164,7 +168,10 @@ LineState Streams::stateOf(size_t stream) {
   tcp_info info = {};
   socklen_t length = sizeof(info);
   if (!one.isBroken && getsockopt(one.socket.fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0) {
-    state.silentSeconds = 1e-3 * std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+    // While the other side takes no more bytes the system asks it ever more seldom, up to every two minutes: it is silent between.
+    constexpr int kUnanswered = 3;
+    const bool isFull = info.tcpi_unacked == 0 && info.tcpi_backoff > 0 && info.tcpi_probes < kUnanswered;
+    state.silentSeconds = isFull ? 0 : 1e-3 * std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
   }
   return state;
 }

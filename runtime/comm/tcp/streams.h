@@ -69,6 +69,7 @@ private:
   using Lock = std::unique_lock<std::mutex>;
 
   Lock enter();
+  Outcome waitIn(Lock &lock, Stream &stream, const Flow &flow, uint64_t number, bool naps, double looksUntil, double until);
   void giveWay(Lock &lock);
   size_t sweep();
   size_t move(Stream &stream, Direction direction);

@@ -126,13 +126,16 @@ void TcpTransport::abort() {
   streams.stop();
 }
 
-// After a failure nobody waits for what else was posted, and its places go.
+// After a failure nobody waits for what else was posted, and its places go. Another thread that waits fails for the same reason.
 Status TcpTransport::wait(size_t stream, Streams::Direction direction, uint64_t number, bool naps) {
   Status status = waitLong(stream, direction, number, naps);
-  if (!status.ok()) {
-    streams.stop();
+  if (status.ok()) {
+    return status;
   }
-  return status;
+  std::lock_guard<std::mutex> lock(failing);
+  failure.update(status);
+  streams.stop();
+  return failure;
 }
 
 Status TcpTransport::waitLong(size_t stream, Streams::Direction direction, uint64_t number, bool naps) {

@@ -57,6 +57,8 @@ private:
   Socket listener;
   Words words;
   Streams streams;
+  std::mutex failing;                            // held around `failure`
+  Status failure;                                // of the first wait that failed
   std::map<std::pair<int, int>, size_t> numbers; // of the streams, by peer and lane
   std::vector<int> peers;                        // by stream
   std::vector<Appointment> appointments;         // streams that are not connected yet, the last ones

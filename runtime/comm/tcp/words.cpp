@@ -38,7 +38,10 @@ void Words::begin(const Key &jobKey, const std::vector<Card> &cards) {
   for (const Card &card : cards) {
     Target target = {};
     const std::vector<Address> order = orderAddresses(cards[static_cast<size_t>(self)], card);
-    target.name = order.front().withPort(card.wordPort, family, target.length);
+    // A socket of IPv4, on a host without IPv6, reaches no other address.
+    const auto reached =
+        std::find_if(order.begin(), order.end(), [&](const Address &address) { return family != AF_INET || address.family == AF_INET; });
+    target.name = (reached == order.end() ? order.front() : *reached).withPort(card.wordPort, family, target.length);
     targets.push_back(target);
   }
 }

@@ -247,20 +247,17 @@ Status Saver::commit() {
   for (auto &[tensor, entry] : tensors) {
     index.tensors.push_back(std::move(entry));
   }
-  // Another host may fail to finish this one, so that only the one before is there on all: it goes before the next.
-  const auto removeOld = [&] {
-    if (const Status removed = folder.removeOld(session.options->checkpointKeep); !removed.ok()) { // this one is saved all the same
-      std::fputs(fmt::format("warning: an older checkpoint stays: {}\n", removed.message()).c_str(), stderr);
-    }
-  };
-  if (index.hosts != 0) {
-    removeOld();
-  }
   ASHLAR_RETURN_IF_ERROR(folder.commit(name, index));
-  if (index.hosts == 0) {
+  if (index.hosts == 0) { // else once all hosts have theirs
     removeOld();
   }
   return Status();
+}
+
+void Saver::removeOld() {
+  if (const Status removed = folder.removeOld(session.options->checkpointKeep); !removed.ok()) { // this one is saved all the same
+    std::fputs(fmt::format("warning: an older checkpoint stays: {}\n", removed.message()).c_str(), stderr);
+  }
 }
 
 // Adds the file of a rank to the index, and its pieces to their tensors.
@@ -298,6 +295,9 @@ void Saver::settle(const Status &failure) {
   lastFailure = failure;
   if (!failure.ok() && leads()) {
     folder.discard(name);
+  }
+  if (failure.ok() && leads() && index.hosts != 0) {
+    removeOld();
   }
   if (session.communicator->rank() != 0) {
     return;

@@ -86,6 +86,7 @@ private:
   void writePieces();
   Status writeRankFile();
   Status commit();
+  void removeOld();
   Status addFile(int process, const std::vector<SavedPiece> &written, std::map<std::string, CheckpointTensor> &tensors);
   template <typename Part> void start(Part part);
   void settle(const Status &failure);

@@ -87,6 +87,26 @@ TEST_CASE("cost: a host sends what is reduced once, whatever its ranks, through 
   CHECK(rates({16}, CollectiveKind::Permute) == Rates{100});
 }
 
+TEST_CASE("cost: a host sends for its groups that are on other hosts too", "[cost]") {
+  auto on = [](int64_t ranksPerHost, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> axes, int64_t firstRank = 0) {
+    const analysis::GroupsOnHosts found = analysis::groupsOnHosts(ranksPerHost, /*devicesPerRank=*/1, sizes, {}, axes, firstRank);
+    return std::vector<int64_t>{found.members, found.hosts, found.groups, found.devices};
+  };
+  using Found = std::vector<int64_t>;
+  CHECK(on(2, {3}, {0}) == Found{3, 2, 1, 2}); // hosts of 2 and 1
+  CHECK(on(4, {5}, {0}) == Found{5, 2, 1, 4});
+  CHECK(on(4, {2, 3}, {1}) == Found{3, 2, 1, 2}); // ranks 3 | 4 5; 0 1 2 never leave their host
+  CHECK(on(4, {2, 3}, {0}) == Found{2, 2, 2, 2}); // 1 | 4 and 2 | 5
+  CHECK(on(4, {4}, {0}) == Found{4, 1, 0, 0});
+  CHECK(on(4, {3}, {0}, /*firstRank=*/3) == Found{3, 2, 1, 2}); // the second of two stages
+  auto bytes = [](CollectiveKind kind, const analysis::GroupsOnHosts &groups) { return analysis::hostBytes(kind, 1200, groups); };
+  const analysis::GroupsOnHosts uneven = analysis::groupsOnHosts(2, 1, {3}, {}, {0});
+  CHECK(bytes(CollectiveKind::AllReduce, uneven) == 1200);
+  CHECK(bytes(CollectiveKind::AllGather, uneven) == 2400);
+  CHECK(bytes(CollectiveKind::AllToAll, uneven) == 800);
+  CHECK(bytes(CollectiveKind::AllReduce, analysis::groupsOnHosts(4, 1, {4}, {}, {0})) == 0);
+}
+
 TEST_CASE("cost: messages between stages leave the host where any rank and its peer are on two", "[cost]") {
   cost::Machine machine;
   machine.intraHost.latencyNs = 1;

@@ -37,8 +37,8 @@ module {
 
 // -----
 
-// Four ranks on two hosts: an all-reduce of 4 MB stages 2 messages and 4 contributions of 4 MB. One over the ranks of a host stages nothing.
-// expected-error@+1 {{messages between hosts 24.00 MB), but}}
+// Four ranks on two hosts: an all-reduce of 4 MB stages at most 16 MiB. One over the ranks of a host stages nothing.
+// expected-error@+1 {{messages between hosts 16.78 MB), but}}
 module {
   dist.mesh @mesh <["a" = 2, "b" = 2]>
   func.func @forward(%x: tensor<1000000xf32> {nn.name = "x"}) -> (tensor<1000000xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {

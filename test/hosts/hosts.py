@@ -204,7 +204,7 @@ def pulled_cable(bench):
         lab.unplug(3)
         expect_end(lab, run, 5 * PATIENCE + 15)
         told = run.lines("^error: |^waiting for ")  # mpirun may end the ranks before their patience does
-        expect(told and all(re.match(r"(error:|waiting for) rank [67] ", line) for line in told), f"the lost ranks are not named:\n{run.log()[-3000:]}")
+        expect(told and all(re.match(r"(error: (the host of )?|waiting for )rank [67] ", line) for line in told), f"the lost ranks are not named:\n{run.log()[-3000:]}")
         expect(len(run.lines("^error: ")) <= 1 and len(run.lines("^waiting for ")) <= 1, f"it is said more than once:\n{run.log()[-3000:]}")
 
 

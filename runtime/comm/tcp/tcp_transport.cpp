@@ -155,12 +155,12 @@ Status TcpTransport::waitLong(size_t stream, Streams::Direction direction, uint6
     }
     hasTold |= seconds() - begin > kRemoteFactor * patienceSeconds();
     if (hasTold) {
-      words.tellWait(peers[stream], /*speaks=*/true);
+      words.tellWait(peers[stream], /*speaks=*/1);
     }
     status = look(stream, begin, hasSpoken);
   }
   if (hasTold && status.ok()) { // another rank is not to speak once more while the job ends
-    words.tellWait(WaitReports::kNobody, /*speaks=*/false);
+    words.tellWait(WaitReports::kNobody, /*speaks=*/0);
   }
   return status;
 }

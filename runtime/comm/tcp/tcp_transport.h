@@ -37,7 +37,7 @@ public:
     return wait(stream, Streams::Direction::kReceive, number, naps);
   }
   Status allGather(const void *mine, size_t bytes, void *all) override;
-  void tellWait(int rank, bool speaks) override { words.tellWait(rank, speaks); }
+  void tellWait(int rank, bool speaks) override { words.tellWait(rank, speaks ? WaitReports::kSpeaksBefore : 0); }
   void watch(std::function<Status()> check) override { place.check = std::move(check); }
   void abort() override;
 

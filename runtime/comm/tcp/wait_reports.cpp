@@ -24,9 +24,11 @@ int WaitReports::culprit(double now) const {
 }
 
 bool WaitReports::isFirst(double now) const {
-  for (int rank = 0; rank < static_cast<int>(last.size()); ++rank) {
-    if (whomOf(rank, now) != kNobody && last[static_cast<size_t>(rank)].speaks) {
-      return rank == self;
+  for (int least : {kSpeaksBefore, 1}) {
+    for (int rank = 0; rank < static_cast<int>(last.size()); ++rank) {
+      if (whomOf(rank, now) != kNobody && last[static_cast<size_t>(rank)].speaks >= least) {
+        return rank == self;
+      }
     }
   }
   return false;

@@ -23,19 +23,23 @@ public:
   // Makes room for the reports of `ranks` ranks, where this is number `rank`.
   WaitReports(int rank, int ranks) : self(rank), last(static_cast<size_t>(ranks)) {}
 
-  // Notes that a rank waits for `whom`, and whether it would report to the user, at a time in seconds. Assumes numbers of ranks.
-  void note(int rank, int whom, bool speaks, double now) { last[static_cast<size_t>(rank)] = {whom, speaks, now}; }
+  // A rank that waits for one of its own host reports to the user before ranks of other hosts would.
+  static constexpr int kSpeaksBefore = 2;
+
+  // Notes that a rank waits for `whom`, and whether it would report to the user (0, 1 or kSpeaksBefore), at a time in seconds. Assumes
+  // numbers of ranks.
+  void note(int rank, int whom, int speaks, double now) { last[static_cast<size_t>(rank)] = {whom, speaks, now}; }
 
   // Returns the rank that this one waits for in the end: the last of a chain of waiting ranks, which has reported no wait.
   int culprit(double now) const;
 
-  // Returns true when no rank before this one waits and would report: this one does, for all.
+  // Returns true when no rank before this one, and none of kSpeaksBefore, waits and would report: this one does, for all.
   bool isFirst(double now) const;
 
 private:
   struct Report {
     int whom = kNobody;
-    bool speaks = false;
+    int speaks = 0;
     double time = 0;
   };
 

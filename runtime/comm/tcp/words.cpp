@@ -46,8 +46,8 @@ void Words::begin(const Key &jobKey, const std::vector<Card> &cards) {
   }
 }
 
-void Words::send(int whom, bool speaks, bool gaveUp) {
-  Word word = {++number, self, whom, speaks, gaveUp, {}, {}};
+void Words::send(int whom, int speaks, bool gaveUp) {
+  Word word = {++number, self, whom, static_cast<uint8_t>(speaks), gaveUp, {}, {}};
   word.proof = prove(key, word);
   for (size_t rank = 0; rank < targets.size(); ++rank) {
     if (static_cast<int>(rank) != self) {
@@ -57,7 +57,7 @@ void Words::send(int whom, bool speaks, bool gaveUp) {
   }
 }
 
-void Words::tellWait(int whom, bool speaks) {
+void Words::tellWait(int whom, int speaks) {
   std::lock_guard<std::mutex> lock(mutex);
   const double now = seconds();
   const bool isNew = whom != lastWhom || speaks != lastSpeaks;
@@ -73,7 +73,7 @@ void Words::tellWait(int whom, bool speaks) {
 void Words::tellEnd() {
   std::lock_guard<std::mutex> lock(mutex);
   for (int i = 0; i < kFarewells; ++i) {
-    send(WaitReports::kNobody, /*speaks=*/false, /*gaveUp=*/true);
+    send(WaitReports::kNobody, /*speaks=*/0, /*gaveUp=*/true);
   }
 }
 
@@ -92,7 +92,7 @@ bool Words::listen() {
       continue;
     }
     heard[static_cast<size_t>(word.rank)] = word.number;
-    reports.note(word.rank, word.whom, word.speaks != 0, seconds());
+    reports.note(word.rank, word.whom, word.speaks, seconds());
     someGaveUp |= word.gaveUp != 0;
   }
   return someGaveUp;

@@ -43,7 +43,7 @@ public:
 
   // Reports to all other ranks that this one waits for `whom` from now on, WaitReports::kNobody: for none. To be called again and again
   // while it holds; it is sent once a second.
-  void tellWait(int whom, bool speaks);
+  void tellWait(int whom, int speaks);
 
   // Reports to all other ranks that this one gives up.
   void tellEnd();
@@ -56,7 +56,7 @@ public:
   bool isFirst();
 
 private:
-  void send(int whom, bool speaks, bool gaveUp);
+  void send(int whom, int speaks, bool gaveUp);
 
   struct Target {
     sockaddr_storage name;
@@ -74,7 +74,7 @@ private:
   bool someGaveUp = false;
   uint64_t number = 0;
   int lastWhom = WaitReports::kNobody; // what was sent last, and when
-  bool lastSpeaks = false;
+  int lastSpeaks = 0;
   double lastTime = 0;
 };
 

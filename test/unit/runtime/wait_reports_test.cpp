@@ -54,3 +54,14 @@ TEST_CASE("wait reports: a rank that was stopped while it waited is the one that
   CHECK(reports.culprit(2 + WaitReports::kHoldsSeconds) == 0);
   CHECK(reports.isFirst(2 + WaitReports::kHoldsSeconds));
 }
+
+TEST_CASE("wait reports: a rank that waits for one of its own host speaks before those of other hosts", "[runtime][comm][waits]") {
+  WaitReports first(/*rank=*/0, /*ranks=*/4), near(/*rank=*/3, /*ranks=*/4); // 2 is stopped
+  for (WaitReports *reports : {&first, &near}) {
+    reports->note(0, 2, /*speaks=*/1, 1);
+    reports->note(1, 0, /*speaks=*/1, 1);
+    reports->note(3, 2, WaitReports::kSpeaksBefore, 1);
+  }
+  CHECK_FALSE(first.isFirst(2));
+  CHECK(near.isFirst(2));
+}

@@ -52,7 +52,7 @@ ARROWS = {
     "passes/lower/calls": ["dialects", "runtime/abi"],
     "passes/lower/fusion": ["passes/lower/calls", "passes/lower/kernels", "passes/analysis", "dialects"],
     "passes/lower/kernels": ["dialects"],
-    "passes/lower/memory": ["passes/lower/calls", "passes/lower/kernels", "dialects", "runtime/abi"],
+    "passes/lower/memory": ["passes/analysis", "passes/lower/calls", "passes/lower/kernels", "dialects", "runtime/abi"],
     "passes/lower/overlap": ["passes/analysis", "passes/lower/memory", "dialects"],
     "passes/partition": ["passes/analysis", "dialects"],
     "passes/search": ["passes/search/solver", "passes/analysis", "passes/layout", "dialects"],

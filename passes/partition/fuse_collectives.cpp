@@ -182,6 +182,7 @@ private:
         id = 0; // one sum for two parameters, whose ids say different things
       }
       candidates.push_back({op, parameters, id});
+      hasIds |= id.has_value();
     }
   }
 
@@ -206,7 +207,6 @@ private:
   const FusionSetting &settingOf(Candidate &candidate) {
     static const FusionSetting kBetweenHosts{FusionMode::Auto, {}};
     const FusionSetting &given = *settings.of(candidate.op.getCollectiveKind());
-    const bool hasIds = llvm::any_of(candidates, [](const Candidate &other) { return other.id.has_value(); });
     return given.mode || hasIds || !spansHosts(candidate.op) ? given : kBetweenHosts;
   }
 
@@ -314,6 +314,7 @@ private:
   nn::Phases phases;
   FusionOrder order;
   std::vector<Candidate> candidates;
+  bool hasIds = false;                      // any candidate
   DenseMap<Attribute, bool> isBetweenHosts; // by axes
   DenseMap<Operation *, int64_t> levels;
   std::map<Key, CollectiveGroup> groups;

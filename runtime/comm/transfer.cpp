@@ -167,7 +167,7 @@ public:
   template <typename Wait> Status waitFor(Wait &&wait) {
     waiter.noteWait(peer);
     Status status = wait();
-    waiter.noteWait(-1);
+    waiter.noteWaitEnd(status);
     return status;
   }
 

@@ -120,7 +120,7 @@ Status Waiter::waitLong(const std::atomic<uint64_t> &counter, uint64_t value, in
     }
   }
   if (begin != 0) {
-    noteWait(-1);
+    noteWaitEnd(status);
   }
   if (hasTold && status.ok()) { // ranks of other hosts are not to speak once more while the job ends
     transport->tellWait(-1, /*speaks=*/false);

@@ -77,6 +77,13 @@ public:
   // second, or checkHost(): who does not looks stopped.
   void noteWait(int rank) const;
 
+  // A wait is over. One that failed stays noted until this rank has given up: others that wait for it would report it meanwhile.
+  void noteWaitEnd(const Status &status) const {
+    if (status.ok()) {
+      noteWait(-1);
+    }
+  }
+
 private:
   // Makes all ranks of the host give up because a process of it, counted on the host, ended. The first one reports it, unless that one
   // closed the window: then it reported its own error.

@@ -156,7 +156,7 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   return executor.close();
 }
 
-// One run by one rank. `exitStatus` becomes the status of its failure, also where another rank, or this one before, reported it.
+// One run by one rank. Returns a failure that is still to be reported; `exitStatus` becomes the status of any failure.
 Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const Options &options, Job &job, int &exitStatus) {
   const ashlar_rt_variant *variant = nullptr;
   ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
@@ -181,12 +181,11 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   auto fail = [&](const Status &status) {
     // Reported before it ends the others: ending them may end this process too. A rank without an error of its own leaves the report to
     // another one; while it waits for that report, others of its host must not wait for this rank, and name it.
-    if (status.code() == StatusCode::kAborted) {
+    const bool isAborted = status.code() == StatusCode::kAborted;
+    if (isAborted) {
       communicator->giveUpToo();
     }
-    if (status.code() == StatusCode::kAborted || communicator->giveUp()) {
-      report(status, job);
-    }
+    report(!isAborted && communicator->giveUp() ? status : abortedStatus(), job);
     communicator->abort();
   };
   Recorder recorder; // outlives the executor
@@ -201,26 +200,28 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
     status = runProgram(image, *variant, options, job, *communicator, *executor, records, cores.ofData);
   }
   exitStatus = exitStatusOf(status);
-  if (!status.ok() && !status.isShared()) {
+  const bool hasFailed = !status.ok();
+  if (hasFailed && !status.isShared()) {
     fail(status);
-    status = abortedStatus();
+    status = Status();
   }
-  if (!status.ok() && executor && executor->mayHang()) {
-    report(status, job);
+  if (hasFailed && executor && executor->mayHang()) {
+    if (!status.ok()) {
+      report(status, job);
+    }
     std::fflush(nullptr);
     removePendingOutputs();
     _exit(exitStatus);
   }
-  if (status.ok()) {
-    status = communicator->barrier();
+  if (hasFailed) {
+    return status;
   }
-  if (status.ok() && options.profile && job.rank() == 0) {
+  ASHLAR_RETURN_IF_ERROR(communicator->barrier());
+  if (options.profile && job.rank() == 0) {
     std::fputs(executor->profile(options.profileAll).c_str(), stdout);
   }
-  if (status.ok()) {
-    job.finish();
-  }
-  return status;
+  job.finish();
+  return Status();
 }
 
 int runMain(const ashlar_rt_image &image, int argc, char **argv) {
@@ -260,7 +261,7 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
   int exitStatus = 0;
   Status status = runJob(image, *target, options, job, exitStatus);
   if (status.ok()) {
-    return 0;
+    return exitStatus;
   }
   report(status, job);
   return std::max(exitStatus, 1);

@@ -24,14 +24,14 @@ uint64_t HostColumn::send(size_t host, Part part) {
 Status HostColumn::waitSent(size_t host, uint64_t number) {
   waiter.noteWait(ranks[host]);
   Status status = transport->waitSent(streams[host], number, waiter.naps());
-  waiter.noteWait(-1);
+  waiter.noteWaitEnd(status);
   return status;
 }
 
 Status HostColumn::waitReceived(size_t host, uint64_t number) {
   waiter.noteWait(ranks[host]);
   Status status = transport->waitReceived(streams[host], number, waiter.naps());
-  waiter.noteWait(-1);
+  waiter.noteWaitEnd(status);
   return status;
 }
 

@@ -140,7 +140,7 @@ Status TcpTransport::wait(size_t stream, Streams::Direction direction, uint64_t 
 
 Status TcpTransport::waitLong(size_t stream, Streams::Direction direction, uint64_t number, bool naps) {
   const double begin = seconds(), looksUntil = naps ? begin : begin + kLookSeconds;
-  bool hasTold = false, hasSpoken = false;
+  LongWait wait = {stream, begin};
   Status status;
   for (double now = begin; status.ok(); now = seconds()) {
     const Streams::Outcome outcome = streams.wait(stream, direction, number, naps, looksUntil, now + kSecondsPerPeerCheck);
@@ -153,36 +153,41 @@ Status TcpTransport::waitLong(size_t stream, Streams::Direction direction, uint6
     if (outcome == Streams::Outcome::kBroken) {
       return describeBroken(stream);
     }
-    hasTold |= seconds() - begin > kRemoteFactor * patienceSeconds();
-    if (hasTold) {
-      words.tellWait(peers[stream], /*speaks=*/1);
-    }
-    status = look(stream, begin, hasSpoken);
+    status = look(wait);
   }
-  if (hasTold && status.ok()) { // another rank is not to speak once more while the job ends
+  if (wait.isTold && status.ok()) { // another rank is not to speak once more while the job ends
     words.tellWait(WaitReports::kNobody, /*speaks=*/0);
   }
   return status;
 }
 
 // Looks around in a long wait. The first of the ranks that wait speaks for all; another one ends the job only when that one does not.
-Status TcpTransport::look(size_t stream, double begin, bool &hasSpoken) {
+Status TcpTransport::look(LongWait &wait) {
   if (words.listen()) {
     return abortedStatus();
   }
   if (place.check) {
     ASHLAR_RETURN_IF_ERROR(place.check());
   }
-  const double waited = seconds() - begin;
-  const double silent = streams.stateOf(stream).silentSeconds;
-  if (waited > place.patience && silent > std::max(place.patience, kSigns * secondsPerSign(place.patience))) {
-    return unavailable("the host of rank {} has not answered for {:.0f} s; it is down, or its network is (ASHLAR_PATIENCE={:.0f})",
-                       peers[stream], silent, place.patience);
+  const int peer = peers[wait.stream];
+  const double now = seconds(), waited = now - wait.begin;
+  const double silent = streams.stateOf(wait.stream).silentSeconds;
+  const bool isLost = waited > place.patience && silent > std::max(place.patience, kSigns * secondsPerSign(place.patience));
+  wait.lostSince = !isLost ? 0 : wait.lostSince == 0 ? now : wait.lostSince;
+  wait.isTold |= isLost || waited > kRemoteFactor * place.patience;
+  if (wait.isTold) {
+    words.tellWait(peer, isLost ? WaitReports::kFoundLost : 1);
+  }
+  if (isLost) {
+    const bool speaks = now - wait.lostSince > kSettle + (words.isFirst() ? 0 : place.patience);
+    return !speaks ? Status()
+                   : unavailable("the host of rank {} has not answered for {:.0f} s; it is down, or its network is (ASHLAR_PATIENCE={:.0f})",
+                                 peer, silent, place.patience);
   }
   const double patience = kRemoteFactor * place.patience, atMost = kEndAfter * patience + kSettle;
   const bool isFirst = words.isFirst();
   const bool ends = waited > atMost + (isFirst ? 0 : patience);
-  if (!ends && (!isFirst || hasSpoken || waited <= patience + kSettle)) {
+  if (!ends && (!isFirst || wait.hasSpoken || waited <= patience + kSettle)) {
     return Status();
   }
   const std::string whom = fmt::format("rank {}", words.culprit());
@@ -190,7 +195,7 @@ Status TcpTransport::look(size_t stream, double begin, bool &hasSpoken) {
     return stuckStatus(whom, waited);
   }
   std::fputs(waitingLine(whom, waited, atMost).c_str(), stderr);
-  hasSpoken = true;
+  wait.hasSpoken = true;
   return Status();
 }
 

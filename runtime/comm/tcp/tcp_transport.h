@@ -45,9 +45,18 @@ private:
   // The lane of allGather().
   static constexpr int kControl = -1;
 
+  // A wait that became a long one.
+  struct LongWait {
+    size_t stream;
+    double begin;          // seconds, as of the clock
+    double lostSince = 0;  // when the host of the peer was found lost; 0: it is not
+    bool isTold = false;   // to the other ranks
+    bool hasSpoken = false;
+  };
+
   Status wait(size_t stream, Streams::Direction direction, uint64_t number, bool naps);
   Status waitLong(size_t stream, Streams::Direction direction, uint64_t number, bool naps);
-  Status look(size_t stream, double begin, bool &hasSpoken);
+  Status look(LongWait &wait);
   Status describeBroken(size_t stream);
   Status connect();
   Status move(size_t stream, Streams::Direction direction, char *data, size_t bytes);

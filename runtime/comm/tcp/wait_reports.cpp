@@ -24,7 +24,7 @@ int WaitReports::culprit(double now) const {
 }
 
 bool WaitReports::isFirst(double now) const {
-  for (int least : {kSpeaksBefore, 1}) {
+  for (int least : {kFoundLost, kSpeaksBefore, 1}) {
     for (int rank = 0; rank < static_cast<int>(last.size()); ++rank) {
       if (whomOf(rank, now) != kNobody && last[static_cast<size_t>(rank)].speaks >= least) {
         return rank == self;

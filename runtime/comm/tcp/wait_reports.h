@@ -26,14 +26,17 @@ public:
   // A rank that waits for one of its own host reports to the user before ranks of other hosts would.
   static constexpr int kSpeaksBefore = 2;
 
-  // Notes that a rank waits for `whom`, and whether it would report to the user (0, 1 or kSpeaksBefore), at a time in seconds. Assumes
+  // One that found a host lost, before both.
+  static constexpr int kFoundLost = 3;
+
+  // Notes that a rank waits for `whom`, and whether it would report to the user (0, 1, kSpeaksBefore or kFoundLost), at a time in seconds. Assumes
   // numbers of ranks.
   void note(int rank, int whom, int speaks, double now) { last[static_cast<size_t>(rank)] = {whom, speaks, now}; }
 
   // Returns the rank that this one waits for in the end: the last of a chain of waiting ranks, which has reported no wait.
   int culprit(double now) const;
 
-  // Returns true when no rank before this one, and none of kSpeaksBefore, waits and would report: this one does, for all.
+  // Returns true when this rank waits and would report, and no other one goes before it: the first of those with the highest claim.
   bool isFirst(double now) const;
 
 private:

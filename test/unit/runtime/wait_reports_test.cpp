@@ -55,6 +55,18 @@ TEST_CASE("wait reports: a rank that was stopped while it waited is the one that
   CHECK(reports.isFirst(2 + WaitReports::kHoldsSeconds));
 }
 
+TEST_CASE("wait reports: of the ranks that found a host lost the first speaks, before all others", "[runtime][comm][waits]") {
+  WaitReports first(/*rank=*/1, /*ranks=*/5), second(/*rank=*/2, /*ranks=*/5); // 4 is lost
+  for (WaitReports *reports : {&first, &second}) {
+    reports->note(0, 1, WaitReports::kSpeaksBefore, 1);
+    reports->note(1, 4, WaitReports::kFoundLost, 1);
+    reports->note(2, 4, WaitReports::kFoundLost, 1);
+    reports->note(3, 2, /*speaks=*/1, 1);
+  }
+  CHECK(first.isFirst(1));
+  CHECK(!second.isFirst(1));
+}
+
 TEST_CASE("wait reports: a rank that waits for one of its own host speaks before those of other hosts", "[runtime][comm][waits]") {
   WaitReports first(/*rank=*/0, /*ranks=*/4), near(/*rank=*/3, /*ranks=*/4); // 2 is stopped
   for (WaitReports *reports : {&first, &near}) {

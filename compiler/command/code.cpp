@@ -140,7 +140,8 @@ LogicalResult generateCode(ModuleOp module, target::ImageInfo info, const CodeTa
     return failure();
   }
   llvm::Expected<std::string> runtime = target::findRuntimeArchive(options.programPath);
-  return runtime ? report(target::linkExecutable(object, *runtime, options.output)) : report(runtime.takeError());
+  const auto debugInfo = options.debugInfo ? target::DebugInfo::Keep : target::DebugInfo::Drop;
+  return runtime ? report(target::linkExecutable(object, *runtime, options.output, debugInfo)) : report(runtime.takeError());
 }
 
 } // namespace ashlar::command

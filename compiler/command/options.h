@@ -35,6 +35,7 @@ struct Options {
   double searchSeconds = 10;  // after which mode AUTO takes the best that it found
   bool generates = false;     // make the programs of text generation
   Emit emit = Emit::Exe;
+  bool debugInfo = false; // of the runtime, in the executable
   std::string dumpFolder; // empty: no dumps
   bool printParameters = false;
   bool inspect = false;                   // print the contents of the model instead of compiling it

@@ -30,7 +30,7 @@ llvm::Expected<std::string> findRuntimeArchive(llvm::StringRef programPath) {
                                  ASHLAR_RUNTIME_ARCHIVE);
 }
 
-llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchive, llvm::StringRef output) {
+llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchive, llvm::StringRef output, DebugInfo debugInfo) {
   std::string driver = findProgram({"clang++-22", "clang++", "c++", "g++"});
   if (driver.empty()) {
     return llvm::createStringError("no linker: none of clang++-22, clang++, c++ and g++ is on the PATH; install clang-22 or g++");
@@ -47,6 +47,9 @@ llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchiv
     return file::cannotWrite(output, error);
   }
   llvm::SmallVector<llvm::StringRef> arguments = {absolute, runtimeArchive, "-o", "program", "-Wl,--gc-sections"};
+  if (debugInfo == DebugInfo::Drop) {
+    arguments.push_back("-Wl,--strip-debug");
+  }
   if (!findProgram({"ld.lld", "ld.lld-22"}).empty()) {
     arguments.push_back("-fuse-ld=lld");
   }

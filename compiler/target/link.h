@@ -15,9 +15,13 @@ namespace ashlar::target {
 // is none.
 llvm::Expected<std::string> findRuntimeArchive(llvm::StringRef programPath);
 
+// Whether the executable keeps the debug information of the runtime, two thirds of its bytes.
+enum class DebugInfo { Drop, Keep };
+
 // Links one object and the runtime into the executable `output`. `output` appears at the end, whole, or not at all. An error is one line:
 // the linker's own first one, or that there is no linker.
-llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchive, llvm::StringRef output);
+llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchive, llvm::StringRef output,
+                           DebugInfo debugInfo = DebugInfo::Drop);
 
 } // namespace ashlar::target
 

@@ -7,8 +7,6 @@ tools=$1
 jobs=$2
 # Tests run as root too, and with more ranks than cores.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
-# Programs are linked without the line tables of the runtime, three quarters of their bytes (clang++ only; '#' is silence).
-export CCC_OVERRIDE_OPTIONS='# +-Wl,--strip-debug'
 # Python finds the writers of models and data beside this script, and leaves nothing in the source tree.
 PYTHONPATH=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export PYTHONPATH PYTHONDONTWRITEBYTECODE=1

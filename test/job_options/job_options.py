@@ -80,8 +80,6 @@ def run_case(tools, folder, function):
 def main():
     tools, folder, wanted = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), sys.argv[3:]
     require_targets(tools)
-    # As in test/e2e/common.sh: programs without line tables of the runtime.
-    os.environ.update(CCC_OVERRIDE_OPTIONS="# +-Wl,--strip-debug")
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMPI_MCA_rmaps_base_oversubscribe="1")
     accepted = accepted_fields(tools)
     missing = compare(accepted)

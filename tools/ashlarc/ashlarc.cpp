@@ -97,6 +97,7 @@ void addOutputs(CLI::App &app, ashlar::command::Options &options, std::string &s
   app.add_flag("--generate", options.generates, "make a program that generates text with a decoder (docs/generate.md)");
   app.add_option("--gpu-arch", options.gpuArch, "chips to compile for, with --target cuda (default: sm_80,sm_90)")->type_name("sm_NN,...");
   app.add_option("--emit", stage, "form to stop at: nn, dist, exec, ptx, llvm, obj or exe")->capture_default_str()->type_name("STAGE");
+  app.add_flag("--debug-info", options.debugInfo, "keep the debug information of the runtime in the executable");
   app.add_option("--dump-phases", options.dumpFolder, "write the module after every phase, numbered")->type_name("DIR");
   app.add_flag("--inspect", options.inspect, "print the contents of the model, and refusals, instead of compiling it (docs/onnx.md)");
   app.add_flag("--suggest-job", options.suggestJob, "print a job that trains the model, to start from, instead of compiling it");
@@ -134,6 +135,9 @@ std::string checkOutputs(ashlar::command::Options &options, const std::string &s
   }
   if (options.output == "-" && (options.emit == Emit::Obj || options.emit == Emit::Exe)) {
     return "--emit " + stage + " cannot write to stdout; name a file by -o OUT";
+  }
+  if (options.debugInfo && (options.emit != Emit::Exe || options.output.empty())) {
+    return "--debug-info is for an executable, and none is written; leave it out";
   }
   bool textToStdout = options.printParameters || options.explain;
   bool isOneOutput = textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") +

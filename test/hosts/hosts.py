@@ -5,34 +5,41 @@
     hosts.py BIN [--long] [--only NAME,...]
 
 BIN has the tools. Prints a line for each case, and ends with 1 when one fails; with 77 and the reason where the machine allows no namespaces. --long has
-more of each: every level of ZeRO, four hosts, slow links. Each case has a lab of its own.
+more of each: every level of ZeRO, four hosts, slow links. Each case has a lab of its own; most of them wait most of the time, so several run at once,
+each in a process.
 """
 
 import argparse
+import concurrent.futures
 import math
 import pathlib
 import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 import traceback
 
 sys.dont_write_bytecode = True  # the source tree stays as it is
-from lab import Lab, isolate
+from lab import SKIPPED, Lab, isolate
 from programs import Programs, Run, data_parallel, expect_close, losses, pipeline, step_milliseconds, tensor_parallel
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = 1e-4  # sums over the batch in another order, grown by the steps
 PATIENCE = 3  # ASHLAR_PATIENCE of faults, seconds
-CASES, LONG = {}, set()
+AT_ONCE = 3  # cases, on a machine of two cores
+CASES, LONG, ALONE = {}, set(), set()
 
 
-def case(long=False):
+def case(long=False, alone=False):
+    """alone: it measures times, so that no other case may run beside it."""
     def register(function):
         CASES[function.__name__] = function
         if long:
             LONG.add(function.__name__)
+        if alone:
+            ALONE.add(function.__name__)
         return function
     return register
 
@@ -147,17 +154,17 @@ def attack(bench, at_ranks, allowed):
         expect(attacked <= allowed * alone, f"a step takes {attacked:.1f} ms instead of {alone:.1f} ms")
 
 
-@case()
+@case(alone=True)
 def strangers_at_ranks(bench):
     attack(bench, at_ranks=True, allowed=1.3)
 
 
-@case()
+@case(alone=True)
 def strangers_at_mpirun(bench):
     attack(bench, at_ranks=False, allowed=1.3)
 
 
-@case(long=True)
+@case(long=True, alone=True)
 def strangers_on_a_quiet_machine(bench):
     for at_ranks in (True, False):
         attack(bench, at_ranks, allowed=1.05)
@@ -290,18 +297,12 @@ def supervised_impatient(bench):
     supervise(bench, ASHLAR_PATIENCE="1")  # the ranks end first, and mpirun waits for the lost host
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tools", metavar="BIN")
-    parser.add_argument("--long", action="store_true")
-    parser.add_argument("--only", default="", help="names of cases")
-    options = parser.parse_args()
-    isolate()
-    chosen = options.only.split(",") if options.only else [name for name in CASES if options.long or name not in LONG]
+def run_here(tools, names):
+    """Runs cases one after the other; returns the names of those that failed."""
     failed = []
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        bench = Bench(options.tools, pathlib.Path(folder).resolve())
-        for name in chosen:
+        bench = Bench(tools, pathlib.Path(folder).resolve())
+        for name in names:
             begin = time.monotonic()
             try:
                 CASES[name](bench)
@@ -309,6 +310,34 @@ def main():
                 failed.append(name)
                 traceback.print_exc(file=sys.stdout)
             print(f"{'FAILED' if name in failed else 'passed'}: {name}, {time.monotonic() - begin:.1f} s", flush=True)
+    return failed
+
+
+def run_apart(tools, name):
+    """Runs a case in a process, which ends with this one; returns its status and what it prints."""
+    done = subprocess.run(["setpriv", "--pdeathsig", "TERM", sys.executable, __file__, tools, "--only", name],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    print(done.stdout, end="", flush=True)
+    return done.returncode
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("tools", metavar="BIN")
+    parser.add_argument("--long", action="store_true")
+    parser.add_argument("--only", default="", help="names of cases, to run one after the other")
+    options = parser.parse_args()
+    if options.only:
+        isolate()
+        sys.exit(1 if run_here(options.tools, options.only.split(",")) else 0)
+    chosen = [name for name in CASES if options.long or name not in LONG]
+    statuses = {name: run_apart(options.tools, name) for name in chosen if name in ALONE}
+    if SKIPPED in statuses.values():
+        sys.exit(SKIPPED)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        waiting = [name for name in chosen if name not in ALONE]
+        statuses.update(zip(waiting, pool.map(lambda name: run_apart(options.tools, name), waiting)))
+    failed = [name for name, status in statuses.items() if status != 0]
     print(f"{len(chosen) - len(failed)} of {len(chosen)} cases passed" + (f"; failed: {', '.join(failed)}" if failed else ""))
     sys.exit(1 if failed else 0)
 

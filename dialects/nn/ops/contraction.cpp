@@ -92,6 +92,7 @@ template <typename T> T combine(Reduction kind, T total, T x) {
 
 Tensor ReduceOp::evaluate(ArrayRef<Tensor> operands) {
   Reduction kind = getKind();
+  ArrayRef<int64_t> dims = getDims();
   const Tensor &input = operands[0];
   Tensor result(getType());
   std::vector<double> floats(result.getNumElements(), floatIdentity(kind));
@@ -99,7 +100,7 @@ Tensor ReduceOp::evaluate(ArrayRef<Tensor> operands) {
   forEachIndex(input.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
     Index kept;
     for (auto [d, position] : llvm::enumerate(index)) {
-      if (!llvm::is_contained(getDims(), static_cast<int64_t>(d))) {
+      if (!llvm::is_contained(dims, static_cast<int64_t>(d))) {
         kept.push_back(position);
       }
     }

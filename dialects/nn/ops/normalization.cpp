@@ -187,9 +187,10 @@ Value NormalizeOp::buildExpansion(OpBuilder &builder) {
 Tensor NormalizeOp::evaluate(ArrayRef<Tensor> operands) {
   const Tensor &x = operands[0], &scale = operands[1], &shift = operands[2], &mean = operands[3], &variance = operands[4];
   double epsilon = getEpsilon().convertToDouble();
+  ArrayRef<int64_t> dims = getDims();
   Tensor result(getType());
   forEachIndex(result.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
-    int64_t at = scale.linearize(placeWithin(index, [&](int64_t d) { return llvm::is_contained(getDims(), d); }));
+    int64_t at = scale.linearize(placeWithin(index, [&](int64_t d) { return llvm::is_contained(dims, d); }));
     double root = std::sqrt(variance.getFloat(at) + epsilon);
     result.setFloat(i, (x.getFloat(i) - mean.getFloat(at)) * scale.getFloat(at) / root + shift.getFloat(at));
   });

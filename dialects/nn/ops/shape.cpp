@@ -472,11 +472,12 @@ void PadOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {
 
 Tensor PadOp::evaluate(ArrayRef<Tensor> operands) {
   const Tensor &input = operands[0];
+  ArrayRef<int64_t> low = getLow(), interior = getInterior();
   Tensor result(getType());
   forEachIndex(input.getShape(), [&](ArrayRef<int64_t> index, int64_t i) {
     Index to(index);
     for (size_t d = 0; d < to.size(); ++d) {
-      to[d] = getLow()[d] + index[d] * (getInterior()[d] + 1);
+      to[d] = low[d] + index[d] * (interior[d] + 1);
     }
     result.copyElement(result.linearize(to), input, i);
   });

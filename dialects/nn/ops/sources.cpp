@@ -160,11 +160,11 @@ double uniform53(uint32_t high, uint32_t low) {
 
 Tensor RandomOp::evaluate(ArrayRef<Tensor> operands) {
   Tensor result(getType());
-  bool wide = result.getType().getElementType().isF64();
+  bool wide = result.getType().getElementType().isF64(), normal = getDistribution() == Distribution::Normal;
   for (int64_t i = 0; i < result.getNumElements(); ++i) {
     PhiloxWords w = philoxOfElement(operands[0].getInt(i), operands[1].getInt(0), operands[2].getInt(0), operands[3].getInt(0));
     double u = wide ? uniform53(w[0], w[1]) : uniform24(w[0]);
-    if (getDistribution() == Distribution::Normal) {
+    if (normal) {
       double v = wide ? uniform53(w[2], w[3]) : uniform24(w[1]);
       u = std::sqrt(-2 * std::log(1 - u)) * std::cos(2 * M_PI * v);
     }

@@ -25,8 +25,12 @@ constexpr analysis::Link kNetwork{/*latencyNs=*/2600, /*bytesPerUs=*/1200, /*mov
 // Products of bf16 and f16 are computed in f32. Other figures (launches, rates by shape, costs of single kinds of collectives) are measured
 // (ashlarc --calibrate), not assumed.
 Machine cores() {
-  return {
-      INT64_MAX, /*adaptersPerHost=*/1, kSharedMemory, kNetwork, {/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000}};
+  return {INT64_MAX,
+          /*adaptersPerHost=*/1,
+          kSharedMemory,
+          kNetwork,
+          /*sendsAtOnce=*/true,
+          {/*flopsPerUs=*/83000, /*narrowFlopsPerUs=*/83000, /*bytesPerUs=*/20000}};
 }
 
 constexpr int64_t kPerUsOfTera = 1000000; // 1e12 a second are 1e6 a microsecond
@@ -48,7 +52,7 @@ Machine gpus(analysis::Link withinHost, int64_t adapterBytesPerUs, analysis::Dev
   betweenHosts.set(CollectiveKind::ReduceScatter, {11000, adapterBytesPerUs});
   withinHost.movesBeside = true;
   device.launchNs = kLaunchNs;
-  return {kGpusOfHost, kGpusOfHost, withinHost, betweenHosts, std::move(device)};
+  return {kGpusOfHost, kGpusOfHost, withinHost, betweenHosts, /*sendsAtOnce=*/false, std::move(device)};
 }
 
 // An entry of a table: TFLOP/s of f32 on CUDA cores, and of bf16 and f16 on tensor cores.
@@ -217,7 +221,7 @@ Machine machineOf(const job::Job &job, exec::Target target) {
 }
 
 dist::HostsAttr hostsOf(mlir::MLIRContext *context, const Machine &machine, int64_t devicesPerRank) {
-  return dist::HostsAttr::get(context, machine.ranksPerHost, machine.adaptersPerHost, devicesPerRank,
+  return dist::HostsAttr::get(context, machine.ranksPerHost, machine.adaptersPerHost, devicesPerRank, machine.sendsAtOnce,
                               analysis::costsOf(context, {machine.intraHost, machine.interHost}));
 }
 

@@ -16,6 +16,7 @@ namespace ashlar::cost {
 struct Machine {
   int64_t ranksPerHost = INT64_MAX, adaptersPerHost = 1;
   analysis::Link intraHost, interHost; // the latter of an adapter
+  bool sendsAtOnce = false;            // a host to all others (dist.hosts)
   analysis::DeviceRates device;        // of a rank
 };
 

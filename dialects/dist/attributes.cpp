@@ -248,7 +248,7 @@ LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
 }
 
 LogicalResult HostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t ranksPerHost, int64_t adapters,
-                                int64_t devicesPerRank, CostsAttr links) {
+                                int64_t devicesPerRank, bool atOnce, CostsAttr links) {
   for (auto [number, what] :
        {std::pair(ranksPerHost, "ranks"), std::pair(adapters, "adapters"), std::pair(devicesPerRank, "devices a rank")}) {
     if (number < 1) { // C1

@@ -66,9 +66,19 @@ SmallVector<Link> readLinks(dist::CostsAttr costs) {
   return links;
 }
 
+// Returns the latency of one of the messages of a collective (collectiveMessages), so that all together take as long as those between
+// hosts, each of which sends to all others at once: two of a tensor that is reduced, or sent to all, on more than two hosts, else one.
+int64_t latencyAtOnce(CollectiveKind kind, int64_t latencyNs, const GroupsOnHosts &groups) {
+  const bool comesBack = kind == CollectiveKind::AllReduce || kind == CollectiveKind::Broadcast;
+  const int64_t messages = collectiveMessages(kind, groups.members);
+  return static_cast<int64_t>((__int128(latencyNs) * (comesBack && groups.hosts > 2 ? 2 : 1) + messages - 1) / messages);
+}
+
 // Returns the link between hosts for a device of such groups. What a device sends (collectiveBytes) takes as long as what all of its host
-// send goes through the host's `adapters`; no faster than within a host, and a message by one adapter.
-Link betweenHosts(const Link &between, const Link &within, const GroupsOnHosts &groups, int64_t adapters) {
+// send goes through the host's adapters; no faster than within a host, and a message by one adapter.
+Link betweenHosts(dist::HostsAttr hosts, const GroupsOnHosts &groups) {
+  const SmallVector<Link> classes = readLinks(hosts.getLinks());
+  const Link &within = classes[0], &between = classes[1];
   Link link = between;
   for (CollectiveKind kind : kSendingKinds) {
     const MessageCost one = between.of(kind);
@@ -76,9 +86,10 @@ Link betweenHosts(const Link &between, const Link &within, const GroupsOnHosts &
     // Of a tensor that all divide, so that nothing is rounded.
     const int64_t bytes = groups.members * groups.hosts;
     const int64_t sent = isMessage ? bytes : dist::collectiveBytes(kind, bytes, groups.members);
-    const __int128 rate = __int128(one.bytesPerUs) * std::min(adapters, groups.devices) * sent / hostBytes(kind, bytes, groups);
+    const __int128 rate = __int128(one.bytesPerUs) * std::min(hosts.getAdapters(), groups.devices) * sent / hostBytes(kind, bytes, groups);
     const __int128 most = isMessage ? one.bytesPerUs : within.of(kind).bytesPerUs;
-    const MessageCost shared{one.latencyNs, static_cast<int64_t>(std::clamp<__int128>(rate, 1, most))};
+    const int64_t latency = isMessage || !hosts.getAtOnce() ? one.latencyNs : latencyAtOnce(kind, one.latencyNs, groups);
+    const MessageCost shared{latency, static_cast<int64_t>(std::clamp<__int128>(rate, 1, most))};
     if (!(shared == one)) {
       link.set(kind, shared);
     }
@@ -200,17 +211,16 @@ int64_t hostBytes(CollectiveKind kind, int64_t operandBytes, const GroupsOnHosts
 }
 
 SmallVector<Link> hostLinks(dist::HostsAttr hosts, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds) {
-  const SmallVector<Link> classes = readLinks(hosts.getLinks());
+  const Link within = readLinks(hosts.getLinks()).front();
   SmallVector<Link> links;
   for (int64_t axis = 0; axis < static_cast<int64_t>(axisSizes.size()); ++axis) {
     const GroupsOnHosts groups = groupsOnHosts(hosts.getRanksPerHost(), hosts.getDevicesPerRank(), axisSizes, deviceIds, axis);
-    links.push_back(groups.hosts == 1 ? classes[0] : betweenHosts(classes[1], classes[0], groups, hosts.getAdapters()));
+    links.push_back(groups.hosts == 1 ? within : betweenHosts(hosts, groups));
   }
   return links;
 }
 
 Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to) {
-  const SmallVector<Link> classes = readLinks(hosts.getLinks());
   auto hostOf = [&](int64_t stage, int64_t device) { return (stage * devices + device) / hosts.getRanksPerHost(); };
   std::map<int64_t, int64_t> leaving; // ranks of a host that send to another one
   int64_t most = 0;
@@ -219,9 +229,8 @@ Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to)
       most = std::max(most, ++leaving[hostOf(from, device)]);
     }
   }
-  return most == 0
-             ? classes[0]
-             : betweenHosts(classes[1], classes[0], {/*members=*/2, /*hosts=*/2, /*groups=*/most, /*devices=*/most}, hosts.getAdapters());
+  return most == 0 ? readLinks(hosts.getLinks()).front()
+                   : betweenHosts(hosts, {/*members=*/2, /*hosts=*/2, /*groups=*/most, /*devices=*/most});
 }
 
 int64_t stageMessagePs(int64_t bytes, const Link &link) {

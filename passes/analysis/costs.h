@@ -98,8 +98,10 @@ int64_t hostBytes(CollectiveKind kind, int64_t operandBytes, const GroupsOnHosts
 
 // Returns the link of each axis of a mesh on hosts. It is that between hosts when a group over the axis has devices on two. What a device
 // sends then has the rate at which what its host sends (hostBytes) goes through the host's adapters. No faster than within a host.
+// Where hosts send at once, a message of a collective (collectiveMessages) has its share of the time of those between hosts.
 //   mesh 2 x 4, 4 ranks and 1 adapter a host, 1000 bytes/us   ->  {250 bytes/us: four groups share it; within a host}
 //   mesh 8, 4 ranks and 1 adapter a host                      ->  {1750 bytes/us: 2 * 7/8 of a tensor where the host sends 2 * 1/2 of it}
+//   mesh 4, 2 ranks a host, 20 ms between hosts, at once      ->  {5 ms for each of the 4 messages of an all-reduce, which take 20 ms}
 llvm::SmallVector<Link> hostLinks(dist::HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);
 
 // Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same

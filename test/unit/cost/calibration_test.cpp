@@ -10,7 +10,8 @@
 
 #include <cmath>
 
-using namespace ashlar;
+namespace ashlar::test::calibration_test {
+
 using cost::MessageFit;
 using cost::MessageSample;
 
@@ -134,3 +135,5 @@ TEST_CASE("calibration: what is no measurement is refused", "[calibration]") {
     CHECK(errorOf(line) == "ashlar-calibrate printed \"" + std::string(line) + "\", which is no measurement");
   }
 }
+
+} // namespace ashlar::test::calibration_test

@@ -8,8 +8,7 @@
 
 #include <set>
 
-using namespace ashlar;
-
+namespace ashlar::test::machine_test {
 namespace {
 
 // Returns 'h' for each axis that stays within a host, 'n' for one that goes over the network.
@@ -85,6 +84,26 @@ TEST_CASE("cost: a host sends what is reduced once, whatever its ranks, through 
   CHECK(rates({16}, CollectiveKind::AllToAll) == Rates{46}); // 8 of 15
   machine.adaptersPerHost = 16;                              // a message goes by one
   CHECK(rates({16}, CollectiveKind::Permute) == Rates{100});
+}
+
+TEST_CASE("cost: hosts that send at once wait for one message, or for two where a sum comes back", "[cost]") {
+  cost::Machine machine{2, 1, {1, 1000}, {20000, 100}, /*sendsAtOnce=*/true};
+  mlir::MLIRContext context;
+  context.loadDialect<dist::DistDialect>();
+  auto waits = [&](int64_t ranks, CollectiveKind kind) { // of all messages together
+    const analysis::Link link = analysis::hostLinks(cost::hostsOf(&context, machine, /*devicesPerRank=*/1), {ranks}, {}).front();
+    return link.of(kind).latencyNs * analysis::collectiveMessages(kind, ranks);
+  };
+  CHECK(waits(4, CollectiveKind::AllReduce) == 20000); // two hosts
+  CHECK(waits(8, CollectiveKind::AllReduce) == 40002); // four; 6667 for each of 6
+  CHECK(waits(8, CollectiveKind::ReduceScatter) == 20001);
+  CHECK(waits(8, CollectiveKind::AllGather) == 20001);
+  CHECK(waits(4, CollectiveKind::Broadcast) == 20001);
+  CHECK(waits(8, CollectiveKind::Broadcast) == 40005);
+  CHECK(waits(8, CollectiveKind::AllToAll) == 20006);
+  CHECK(waits(8, CollectiveKind::Permute) == 20000);
+  machine.sendsAtOnce = false; // as NCCL
+  CHECK(waits(8, CollectiveKind::AllReduce) == 120000);
 }
 
 TEST_CASE("cost: a host sends for its groups that are on other hosts too", "[cost]") {
@@ -269,3 +288,5 @@ TEST_CASE("cost: the links of GPUs are those of the target cuda", "[cost]") {
   job.mutable_machine()->mutable_intra_host()->set_bandwidth_gb_per_s(300);
   CHECK(cost::machineOf(job, exec::Target::Cuda).intraHost.bytesPerUs == 300'000);
 }
+
+} // namespace ashlar::test::machine_test

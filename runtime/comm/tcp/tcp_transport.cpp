@@ -180,9 +180,10 @@ Status TcpTransport::look(LongWait &wait) {
   }
   if (isLost) {
     const bool speaks = now - wait.lostSince > kSettle + (words.isFirst() ? 0 : place.patience);
-    return !speaks ? Status()
-                   : unavailable("the host of rank {} has not answered for {:.0f} s; it is down, or its network is (ASHLAR_PATIENCE={:.0f})",
-                                 peer, silent, place.patience);
+    return !speaks
+               ? Status()
+               : unavailable("the host of rank {} has not answered for {:.0f} s; it is down, or its network is (ASHLAR_PATIENCE={:.0f})",
+                             peer, silent, place.patience);
   }
   const double patience = kRemoteFactor * place.patience, atMost = kEndAfter * patience + kSettle;
   const bool isFirst = words.isFirst();

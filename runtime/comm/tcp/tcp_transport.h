@@ -48,9 +48,9 @@ private:
   // A wait that became a long one.
   struct LongWait {
     size_t stream;
-    double begin;          // seconds, as of the clock
-    double lostSince = 0;  // when the host of the peer was found lost; 0: it is not
-    bool isTold = false;   // to the other ranks
+    double begin;         // seconds, as of the clock
+    double lostSince = 0; // when the host of the peer was found lost; 0: it is not
+    bool isTold = false;  // to the other ranks
     bool hasSpoken = false;
   };
 

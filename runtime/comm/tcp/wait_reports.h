@@ -29,8 +29,8 @@ public:
   // One that found a host lost, before both.
   static constexpr int kFoundLost = 3;
 
-  // Notes that a rank waits for `whom`, and whether it would report to the user (0, 1, kSpeaksBefore or kFoundLost), at a time in seconds. Assumes
-  // numbers of ranks.
+  // Notes that a rank waits for `whom`, and whether it would report to the user (0, 1, kSpeaksBefore or kFoundLost), at a time in seconds.
+  // Assumes numbers of ranks.
   void note(int rank, int whom, int speaks, double now) { last[static_cast<size_t>(rank)] = {whom, speaks, now}; }
 
   // Returns the rank that this one waits for in the end: the last of a chain of waiting ranks, which has reported no wait.

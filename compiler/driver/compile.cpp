@@ -9,7 +9,6 @@
 #include "compiler/command/input.h"
 #include "compiler/driver/class_labels.h"
 #include "compiler/driver/inspection.h"
-#include "compiler/driver/planned_stages.h"
 #include "compiler/driver/planned_tensors.h"
 #include "compiler/driver/saved_layouts.h"
 #include "compiler/driver/training_info.h"
@@ -21,6 +20,7 @@
 #include "compiler/pipelines/local_model.h"
 #include "compiler/pipelines/pipelines.h"
 #include "compiler/planning/mesh_search.h"
+#include "compiler/planning/planned_stages.h"
 #include "compiler/report/explain.h"
 #include "compiler/report/optimizer_text.h"
 #include "compiler/report/plan_text.h"
@@ -264,7 +264,7 @@ private:
   // Whether a deterministic variant that the job does not ask for needs more than the memory of a device. Then the executable reports it.
   bool leavesOut(ModuleOp planned, const pipelines::Variant &variant) {
     uint64_t bytes = 0;
-    for (const lower::MemoryUse &use : countMemory(planned, variant)) {
+    for (const lower::MemoryUse &use : planning::countMemory(planned, variant)) {
       bytes = std::max(bytes, use.bytes());
     }
     if (memoryLimit == 0 || bytes <= static_cast<uint64_t>(memoryLimit)) {
@@ -327,13 +327,13 @@ private:
 
   // Records the facts of the default variant once its tables are planned.
   void describe(ModuleOp planned, const pipelines::Variant &variant) {
-    for (const lower::MemoryUse &use : countMemory(planned, variant)) {
+    for (const lower::MemoryUse &use : planning::countMemory(planned, variant)) {
       memory = use.bytes() > memory.bytes() ? use : memory; // of a pipeline, of a rank of the largest stage
     }
-    order = *lower::checkCollectiveOrder(tablesOf(planned).front()); // ashlar-verify-exec let it pass
-    pipeline = describePipeline(planned, variant, job);
+    order = *lower::checkCollectiveOrder(planning::tablesOf(planned).front()); // ashlar-verify-exec let it pass
+    pipeline = planning::describePipeline(planned, variant, job);
     if (layoutReport) {
-      report::addPredictions(*layoutReport, tablesOf(planned));
+      report::addPredictions(*layoutReport, planning::tablesOf(planned));
     }
   }
 

@@ -4,11 +4,9 @@
 
 #include "compiler/driver/trial_plans.h"
 
-#include "compiler/driver/planned_stages.h"
 #include "compiler/planning/fit_search.h"
 #include "compiler/planning/forecast.h"
 #include "dialects/dist/recompute_rules.h"
-#include "passes/lower/memory/memory_use.h"
 
 using namespace mlir;
 
@@ -34,13 +32,11 @@ FailureOr<std::optional<planning::SyncChoice>> TrialPlans::chooseSync(ModuleOp p
     return std::optional<planning::SyncChoice>();
   }
   FailureOr<planning::SyncChoice> choice = planning::chooseGradientSync(programs, memoryLimit, [&]() -> FailureOr<planning::SyncTrial> {
-    OwningOpRef<ModuleOp> timed = programs.clone();
     if (failed(chooseRecompute(programs, variant))) {
       return failure();
     }
-    FailureOr<planning::RecomputeTrial> planned = plan(programs, variant);
-    FailureOr<planning::Forecast> predicted = planning::forecast(*timed, variant, job);
-    return failed(planned) || failed(predicted) ? FailureOr<planning::SyncTrial>() : planning::SyncTrial{predicted->stepPs, planned->bytes};
+    FailureOr<planning::Forecast> planned = planning::forecast(programs.clone(), variant, job);
+    return failed(planned) ? FailureOr<planning::SyncTrial>() : planning::SyncTrial{planned->stepPs, planned->memory.leastBytes()};
   });
   return failed(choice) ? FailureOr<std::optional<planning::SyncChoice>>() : std::optional<planning::SyncChoice>(*choice);
 }
@@ -86,28 +82,9 @@ FailureOr<planning::RecomputeTrial> TrialPlans::planWhole(ModuleOp programs, pip
 
 // Plans the memory of a copy of programs that have layouts.
 FailureOr<planning::RecomputeTrial> TrialPlans::plan(ModuleOp programs, const pipelines::Variant &variant) const {
-  OwningOpRef<ModuleOp> trial = programs.clone();
-  PassManager dist(programs.getContext()), exec(programs.getContext());
-  pipelines::addOptimizerParallelPasses(dist, variant);
-  pipelines::addDistPasses(dist, variant);
-  pipelines::addLowerPasses(exec, variant);
-  if (failed(dist.run(*trial))) {
-    return failure();
-  }
-  planning::RecomputeTrial planned;
-  if (auto moves = (*trial)->getAttrOfType<IntegerAttr>(dist::kRecomputeMovesAttr)) {
-    planned.moves = moves.getInt();
-  }
-  if (failed(exec.run(*trial))) {
-    return failure();
-  }
-  if (variant.pipeline) {
-    trial = pipelines::mergeStages(std::move(trial));
-  }
-  for (const lower::MemoryUse &use : countMemory(*trial, variant)) { // of a rank of the stage that takes most
-    planned.bytes = std::max(planned.bytes, use.bytes() - use.spareBytes);
-  }
-  return planned;
+  FailureOr<planning::Forecast> planned = planning::forecast(programs.clone(), variant, job);
+  return failed(planned) ? FailureOr<planning::RecomputeTrial>()
+                         : planning::RecomputeTrial{planned->memory.leastBytes(), planned->recomputeMoves};
 }
 
 } // namespace ashlar::driver

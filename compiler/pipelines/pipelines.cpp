@@ -477,12 +477,10 @@ void addFusionPasses(OpPassManager &model, const Variant &variant, std::optional
     overlap.target = variant.target;
     passes.addPass(lower::createOverlapCollectivesPass(overlap)); // when fusions are known
   }
-  lower::EstimateProgramsPassOptions estimate;
-  estimate.target = variant.target;
-  passes.addPass(lower::createEstimateProgramsPass(estimate)); // in their last order
+  passes.addPass(lower::createEstimateProgramsPass({variant.target})); // in their last order
 }
 
-void addLowerPasses(OpPassManager &model, const Variant &variant, int64_t memoryLimit) {
+void addLowerPasses(OpPassManager &model, const Variant &variant, int64_t memoryLimit, bool verifies) {
   addFusionPasses(model, variant);
   OpPassManager &passes = programsOf(model, variant);
   lower::PlanMemoryPassOptions plan;
@@ -493,7 +491,9 @@ void addLowerPasses(OpPassManager &model, const Variant &variant, int64_t memory
   plan.variantName = variant.name;
   plan.devicesPerProcess = variant.devicesPerProcess;
   passes.addPass(lower::createPlanMemoryPass(plan));
-  passes.addPass(lower::createVerifyExecPass({variant.target}));
+  if (verifies) {
+    passes.addPass(lower::createVerifyExecPass({variant.target}));
+  }
 }
 
 } // namespace ashlar::pipelines

@@ -135,8 +135,8 @@ void addDistPasses(mlir::OpPassManager &passes, const Variant &variant, bool ver
 // default the size that is worth a call.
 void addFusionPasses(mlir::OpPassManager &passes, const Variant &variant, std::optional<int64_t> leastLibraryFlops = std::nullopt);
 
-// The same, and on to instruction tables and kernels. A device may hold `memoryLimit` bytes; 0: any number.
-void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant, int64_t memoryLimit = 0);
+// The same, and on to instruction tables and kernels. A device may hold `memoryLimit` bytes; 0: any number. `verifies`: the tables.
+void addLowerPasses(mlir::OpPassManager &passes, const Variant &variant, int64_t memoryLimit = 0, bool verifies = true);
 
 // Makes one module of the stages' modules of a pipeline, in their order.
 mlir::OwningOpRef<mlir::ModuleOp> mergeStages(mlir::OwningOpRef<mlir::ModuleOp> model);

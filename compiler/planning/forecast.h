@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The cost of a step on a mesh, from layouts: time and memory of a device. Nothing is lowered, so that many meshes and many layouts can be
-// compared.
+// The cost of a step on a mesh: time and memory of a device, from the program that lowering makes. No code is generated, so that many
+// meshes and many layouts can be compared.
 
 #ifndef ASHLAR_COMPILER_PLANNING_FORECAST_H
 #define ASHLAR_COMPILER_PLANNING_FORECAST_H
@@ -26,12 +26,9 @@ struct Forecast {
   int64_t recomputeMoves = 0;   // that there are to choose from (docs/recompute.md)
 };
 
-// Partitions a module of programs whose values have layouts (inferLayouts), as addDistPasses does, and adds up their costs
-// (passes/layout/redistribute/estimate.h) over a step. `module` is used up. Fails, with an error, where a pass does.
-//
-// Memory counts the parts of lower::memoryUse, under their names, except the parts that only a lowered program has: messages staged by
-// hosts, and weights that calls keep in an order of their own.
-mlir::FailureOr<Forecast> forecast(mlir::ModuleOp module, const pipelines::Variant &variant, const job::Job &job);
+// Lowers a module of programs whose values have layouts (inferLayouts), as a compilation does, up to the tables, and reads off what they
+// say: so it equals what --plan and --report say of the executable. Fails, with an error, where a pass does.
+mlir::FailureOr<Forecast> forecast(mlir::OwningOpRef<mlir::ModuleOp> module, const pipelines::Variant &variant, const job::Job &job);
 
 } // namespace ashlar::planning
 

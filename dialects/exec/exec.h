@@ -60,8 +60,9 @@ inline constexpr llvm::StringLiteral kGrainAttr = "exec.grain";
 // Attribute of a dist collective that an exec.await waits for: an OverlapAttr.
 inline constexpr llvm::StringLiteral kOverlapAttr = "exec.overlap";
 
-// Attribute of functions that become programs: the predicted time of one run on one device, in nanoseconds (i64).
-inline constexpr llvm::StringLiteral kPredictedAttr = "exec.predicted_ns";
+// Attributes of functions that become programs: the predicted time of one run on one device, and what it would be without collectives, in
+// nanoseconds (i64).
+inline constexpr llvm::StringLiteral kPredictedAttr = "exec.predicted_ns", kComputingAttr = "exec.computing_ns";
 
 // Attribute of kernels' calls, products and copies that one device runs, and of tensors that one device holds: its number, row-major on the
 // mesh (i64). Tensors of different owners may lie at the same place.

@@ -107,11 +107,11 @@ def EstimateProgramsPass : Pass<"ashlar-estimate-programs", "::mlir::ModuleOp"> 
   let description = [{
     Adds up the times of the ops of a program at the rates of the device and the links (docs/overlap.md), in program order: asynchronous
     collectives overlap the ops after them, and values that are only stored, such as initial values, cost a copy. Where one device alone
-    runs ops, the others wait for it at the next synchronization. A module without `dist.device` stays as it is.
+    runs ops, the others wait for it at the next synchronization. And the same without collectives. A module without `dist.device` stays as it is.
 
         func.func @forward(%x: tensor<256x512xf32>)
     ==>
-        func.func @forward(%x: tensor<256x512xf32>) attributes {exec.predicted_ns = 1342178 : i64}
+        func.func @forward(%x: tensor<256x512xf32>) attributes {exec.computing_ns = 1342178 : i64, exec.predicted_ns = 1342178 : i64}
 
     Needs: ashlar-fuse. Leaves: the same.
   }];

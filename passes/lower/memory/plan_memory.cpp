@@ -267,7 +267,8 @@ private:
                                   references(withPassed(program.function, tensors, tensors.outputs(program.function), /*sources=*/false)),
                                   transfersOf(builder, program.function, tensors, symbols, /*received=*/true),
                                   transfersOf(builder, program.function, tensors, symbols, /*received=*/false),
-                                  program.function->getAttrOfType<IntegerAttr>(exec::kPredictedAttr));
+                                  program.function->getAttrOfType<IntegerAttr>(exec::kPredictedAttr),
+                                  program.function->getAttrOfType<IntegerAttr>(exec::kComputingAttr));
       if (nn::ProgramAttr role = nn::programOf(program.function)) {
         op->setAttr(nn::kProgramAttr, role);
       }

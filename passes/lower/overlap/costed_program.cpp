@@ -41,7 +41,8 @@ int64_t computePs(exec::FusionOp fusion, const analysis::DeviceRates &rates) {
 
 } // namespace
 
-CostedProgram::CostedProgram(Block &block, const analysis::DeviceRates &rates, int64_t handOverPs) : handOverPs(handOverPs) {
+CostedProgram::CostedProgram(Block &block, const analysis::DeviceRates &rates, int64_t handOverPs, bool sends)
+    : handOverPs(handOverPs), sends(sends) {
   for (Operation &op : block) {
     if (isa<exec::FusionOp, dist::CollectiveOpInterface, dist::SliceOp, nn::RepeatOp>(op)) {
       numbers[&op] = instructions.size();
@@ -89,10 +90,11 @@ analysis::CostedOp CostedProgram::estimate(Operation &op, const analysis::Device
   if (auto fusion = dyn_cast<exec::FusionOp>(op)) {
     estimated.timePs = computePs(fusion, rates);
   } else if (auto repeat = dyn_cast<nn::RepeatOp>(op)) {
-    estimated.timePs = static_cast<int64_t>(repeat.getCount()) * CostedProgram(repeat.getBody().front(), rates, handOverPs).alonePs();
+    estimated.timePs =
+        static_cast<int64_t>(repeat.getCount()) * CostedProgram(repeat.getBody().front(), rates, handOverPs, sends).alonePs();
   } else if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
-    estimated.runsBeside = analysis::movesBeside(collective);
-    estimated.timePs = analysis::collectiveTimePs(collective) + (estimated.runsBeside ? handOverPs : 0);
+    estimated.runsBeside = sends && analysis::movesBeside(collective);
+    estimated.timePs = !sends ? 0 : analysis::collectiveTimePs(collective) + (estimated.runsBeside ? handOverPs : 0);
     estimated.bytes = temporaryBytes(op.getResults()) + (estimated.holdsOperand ? temporaryBytes(op.getOperands()) : 0);
   } else {
     estimated.timePs = rates.callPs({}, 2 * totalByteSize(op.getResultTypes()));

@@ -18,8 +18,8 @@ namespace ashlar::lower {
 // A program as numbers. State: the instructions in order, and the op of each.
 class CostedProgram {
 public:
-  // `handOverPs`: the target's (dialects/exec/target_traits.h); none of it counts as hidden.
-  CostedProgram(mlir::Block &block, const analysis::DeviceRates &rates, int64_t handOverPs);
+  // `handOverPs`: the target's (dialects/exec/target_traits.h); none of it counts as hidden. `sends`: else collectives take no time.
+  CostedProgram(mlir::Block &block, const analysis::DeviceRates &rates, int64_t handOverPs, bool sends = true);
 
   // Returns the time of the program when it runs one op after the other.
   int64_t alonePs() const;
@@ -30,6 +30,7 @@ public:
   std::vector<analysis::CostedOp> ops;
   std::vector<mlir::Operation *> instructions;
   int64_t handOverPs;
+  bool sends;
 
 private:
   analysis::CostedOp estimate(mlir::Operation &op, const analysis::DeviceRates &rates);

@@ -102,9 +102,11 @@ struct EstimateProgramsPass : public impl::EstimateProgramsPassBase<EstimateProg
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
         Block &block = function.getBody().front();
-        CostedProgram program(block, rates, exec::traitsOf(target).handOverPs);
-        int64_t timeNs = llvm::divideCeil(ProgramSimulator(block, rates).simulate(block, program), kPsPerNs);
-        function->setAttr(exec::kPredictedAttr, Builder(&getContext()).getI64IntegerAttr(timeNs));
+        for (auto [name, sends] : {std::pair(exec::kPredictedAttr, true), std::pair(exec::kComputingAttr, false)}) {
+          CostedProgram program(block, rates, exec::traitsOf(target).handOverPs, sends);
+          const int64_t timeNs = llvm::divideCeil(ProgramSimulator(block, rates).simulate(block, program), kPsPerNs);
+          function->setAttr(name, Builder(&getContext()).getI64IntegerAttr(timeNs));
+        }
       }
     }
   }

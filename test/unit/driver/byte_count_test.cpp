@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::byte_count_test {
+
 using ashlar::command::parseByteCount;
 
 TEST_CASE("byte count: powers of 1000 and of 1024", "[driver]") {
@@ -28,3 +30,5 @@ TEST_CASE("byte count: a number without a unit, a unit without a number, nothing
     CHECK(llvm::toString(bytes.takeError()).find("is no size; write a number and a unit") != std::string::npos);
   }
 }
+
+} // namespace ashlar::test::byte_count_test

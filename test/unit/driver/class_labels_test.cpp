@@ -9,8 +9,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
-
+namespace ashlar::test::class_labels_test {
 namespace {
 
 const char *const kModel = R"(
@@ -93,3 +92,5 @@ TEST_CASE("class labels: a one-hot tensor and other sums take any label", "[driv
   masked.node("Where", {"m", "x", "zeros"}, {"kept"}).node("ReduceSum", {"kept", "axes"}, {"sums"});
   CHECK(labelsOf(masked.node("ReduceSum", {"sums"}, {"y"}).output("y")).empty());
 }
+
+} // namespace ashlar::test::class_labels_test

@@ -6,8 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
-
+namespace ashlar::test::fit_search_test {
 namespace {
 
 struct Fitted {
@@ -63,3 +62,5 @@ TEST_CASE("fit search: what is computed again leaves the search without a limit"
   job.set_recompute(job::Recompute::AUTO);
   CHECK(planning::searchLimit(job, 80) == 0);
 }
+
+} // namespace ashlar::test::fit_search_test

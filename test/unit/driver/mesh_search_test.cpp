@@ -7,8 +7,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
-
+namespace ashlar::test::mesh_search_test {
 namespace {
 
 // Returns the names of the jobs that a search starts from.
@@ -53,3 +52,5 @@ TEST_CASE("mesh search: stages have at least a micro-batch each", "[mesh_search]
   // 3 does not divide the batch of 16, so there are no 3 stages.
   CHECK(namesOf("mesh { devices: 3 }" + kLoss) == std::vector<std::string>{"outer=3,inner=1"});
 }
+
+} // namespace ashlar::test::mesh_search_test

@@ -10,6 +10,8 @@
 #include <random>
 #include <vector>
 
+namespace ashlar::test::recompute_search_test {
+
 using namespace ashlar::planning;
 
 namespace {
@@ -91,3 +93,5 @@ TEST_CASE("recompute search: a trial that fails ends it", "[driver]") {
   CHECK(Trials{{100, 90, 80, 70, 60}}.find(80, 0) == -1);
   CHECK(Trials{{100, 90, 80, 70, 60}}.find(80, 2) == -1);
 }
+
+} // namespace ashlar::test::recompute_search_test

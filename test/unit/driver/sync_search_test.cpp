@@ -10,7 +10,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
+namespace ashlar::test::sync_search_test {
+
 using namespace ashlar::planning;
 
 namespace {
@@ -75,3 +76,5 @@ TEST_CASE("gradient sync: left open by jobs whose levels shard the sums of micro
   job.mutable_optimizer_parallel()->set_level(1);
   CHECK_FALSE(choosesGradientSync(job, 1000));
 }
+
+} // namespace ashlar::test::sync_search_test

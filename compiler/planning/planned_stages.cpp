@@ -2,7 +2,7 @@
 //
 // Planned module -> what a rank of each stage takes.
 
-#include "compiler/driver/planned_stages.h"
+#include "compiler/planning/planned_stages.h"
 
 #include "compiler/cost/machine.h"
 #include "dialects/support/element_type.h"
@@ -16,7 +16,7 @@
 
 using namespace mlir;
 
-namespace ashlar::driver {
+namespace ashlar::planning {
 namespace {
 
 // Returns the bytes of the constants that a stage reads: each has its own.
@@ -70,4 +70,4 @@ std::optional<report::PipelineFacts> describePipeline(ModuleOp planned, const pi
                variant.pipeline->microBatches, countMemory(planned, variant), linkOf});
 }
 
-} // namespace ashlar::driver
+} // namespace ashlar::planning

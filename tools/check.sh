@@ -27,11 +27,11 @@ cmake --preset dev >build-configure.log 2>&1 || { cat build-configure.log; rm -f
 mv build-configure.log build/configure.log
 ninja -C build || exit 1
 
-# Two at a time: what takes more than one core, or is bounded in time, says so to CTest (PROCESSORS, RUN_SERIAL). The whole output goes to the
+# Three at a time, on two cores, as many wait now and then: what takes more than one core, or is bounded in time, says so to CTest (PROCESSORS, RUN_SERIAL). The whole output goes to the
 # file, for the cases that programs count.
 results=$PWD/build/check.xml
 rm -f "$results"
-ctest --test-dir build ${selection[@]+"${selection[@]}"} -j2 --output-on-failure --timeout 900 --output-junit "$results" \
+ctest --test-dir build ${selection[@]+"${selection[@]}"} -j3 --output-on-failure --timeout 900 --output-junit "$results" \
       --test-output-size-passed 1000000000 --test-output-size-failed 1000000000 2>&1 | tee build/check.log
 [ -e "$results" ] || { echo "error: ctest wrote no results"; echo "0 passed, 1 failed"; exit 1; }
 python3 test/count_cases.py "$results"

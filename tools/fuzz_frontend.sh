@@ -5,7 +5,7 @@
 #   tools/fuzz_frontend.sh SECONDS [SEED [ZOO]]
 # SECONDS 0 only builds it.
 # SEED says where the search begins; 0, the default, is a new place each time. ZOO is ashlar-zoo, by default that of build/; its models and
-# docs/jobs are the first inputs. What is found, and the inputs that reach new code, stay in build-fuzzer/fuzz. Exit status 0 when nothing
+# docs/jobs are the first inputs. What is found, and the inputs that reach new code, stay in build/fuzz_frontend. Exit status 0 when nothing
 # was found.
 set -euo pipefail
 
@@ -13,12 +13,12 @@ seconds=${1:?usage: tools/fuzz_frontend.sh SECONDS [SEED [ZOO]]}
 root=$(cd "$(dirname "$0")/.." && pwd)
 seed=${2:-0}
 zoo=${3:-$root/build/bin/ashlar-zoo}
-folder=$root/build-fuzzer/fuzz
+folder=$root/build/fuzz_frontend
 
 cd "$root"
 mkdir -p "$folder/seeds" "$folder/corpus" "$folder/found"
-cmake --preset fuzzer >"$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; exit 1; }
-ninja -C build-fuzzer fuzz_frontend >"$folder/build.log" 2>&1 || { tail -n 50 "$folder/build.log"; exit 1; }
+[ -e build/build.ninja ] || cmake --preset dev >"$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; exit 1; }
+ninja -C build fuzz_frontend >"$folder/build.log" 2>&1 || { tail -n 50 "$folder/build.log"; exit 1; }
 
 [ "$seconds" != 0 ] || exit 0
 
@@ -40,5 +40,5 @@ done
 export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1:detect_container_overflow=0:allow_user_poisoning=0
 export UBSAN_OPTIONS=print_stacktrace=1
 # Some 500 inputs a second; their number bounds the run where the clock does not.
-exec build-fuzzer/bin/fuzz_frontend "$folder/corpus" "$folder/seeds" -seed="$seed" -max_total_time="$seconds" -runs=$((500 * seconds)) -max_len=65536 -timeout=60 \
+exec build/bin/fuzz_frontend "$folder/corpus" "$folder/seeds" -seed="$seed" -max_total_time="$seconds" -runs=$((500 * seconds)) -max_len=65536 -timeout=60 \
   -rss_limit_mb=4096 -artifact_prefix="$folder/found/" -print_final_stats=1 -verbosity=0

@@ -25,9 +25,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+namespace ashlar::fuzz::fuzz_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 
 namespace {
 
@@ -360,3 +360,5 @@ TEST_CASE("fuzz: executables on one rank and on several equal the interpreter", 
     CHECK(checkProgram(*program, options).message == "");
   }
 }
+
+} // namespace ashlar::fuzz::fuzz_test

@@ -13,8 +13,7 @@
 #include <cmath>
 #include <set>
 
-using namespace ashlar;
-using namespace ashlar::fuzz;
+namespace ashlar::fuzz::job_test {
 
 namespace {
 
@@ -267,3 +266,5 @@ TEST_CASE("jobs: random numbers of another transform are found", "[fuzz][job]") 
   job.training.transforms.insert(job.training.transforms.begin(), SampleTransform());
   CHECK(checkJob(test::context(), job).kind == FailureKind::Executable);
 }
+
+} // namespace ashlar::fuzz::job_test

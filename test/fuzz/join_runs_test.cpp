@@ -17,9 +17,9 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::fuzz::join_runs_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 using ashlar::reference::Tensor;
 
 namespace {
@@ -117,3 +117,5 @@ TEST_CASE("fuzz: ashlar-join-runs changes no bit of two steps", "[fuzz][passes]"
     }
   }
 }
+
+} // namespace ashlar::fuzz::join_runs_test

@@ -14,9 +14,9 @@
 #include <random>
 #include <set>
 
+namespace ashlar::fuzz::op_answers_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 using reference::Tensor;
 
 namespace {
@@ -182,3 +182,5 @@ TEST_CASE("ops: every op answers every question", "[fuzz]") {
   }
   CHECK(found >= 35);
 }
+
+} // namespace ashlar::fuzz::op_answers_test

@@ -21,9 +21,9 @@
 #include <set>
 #include <sstream>
 
+namespace ashlar::fuzz::pass_registry_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 using ashlar::reference::ModuleRun;
 using ashlar::reference::Tensor;
 
@@ -200,3 +200,5 @@ TEST_CASE("passes: the numbers of a program stay the same through each pass, and
     CHECK(declared.count(flag) == 1);
   }
 }
+
+} // namespace ashlar::fuzz::pass_registry_test

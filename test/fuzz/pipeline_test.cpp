@@ -22,9 +22,9 @@
 #include <set>
 #include <unistd.h>
 
+namespace ashlar::fuzz::pipeline_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 
 namespace {
 
@@ -274,3 +274,5 @@ TEST_CASE("pipeline: ashlar-cut-stages makes stages that compute what the model 
   CHECK(shared > 5);
   CHECK(repeated > 50);
 }
+
+} // namespace ashlar::fuzz::pipeline_test

@@ -10,9 +10,9 @@
 
 #include <map>
 
+namespace ashlar::fuzz::planted_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 
 // What becomes an executable of a run of 20,000 seeds are 400 with --executable-every 50, a number that few of the faults must escape.
 TEST_CASE("fuzz: 400 executables show each op that takes words for signed numbers", "[fuzz]") {
@@ -51,3 +51,5 @@ TEST_CASE("fuzz: a fault that no result depends on is not shown", "[fuzz]") {
   CHECK(shownSignFaults(*program("low")).empty());
   CHECK(shownSignFaults(*program("larger")) == std::set<std::string>{"nn.sign ui64"});
 }
+
+} // namespace ashlar::fuzz::planted_test

@@ -18,9 +18,9 @@
 #include <map>
 #include <set>
 
+namespace ashlar::fuzz::repeat_models_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 
 namespace {
 
@@ -169,3 +169,5 @@ TEST_CASE("fuzz: what fails in a body is reduced to one op of it", "[fuzz]") {
     CHECK(op.getCount() == 1);
   });
 }
+
+} // namespace ashlar::fuzz::repeat_models_test

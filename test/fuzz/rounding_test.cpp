@@ -15,9 +15,9 @@
 
 #include <cmath>
 
+namespace ashlar::fuzz::rounding_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 using ashlar::reference::Tensor;
 
 namespace {
@@ -249,3 +249,5 @@ TEST_CASE("rounding: the precision of a program is that of its least exact op", 
   CHECK(precision("bf16") == fuzz::Precision::Narrow);
   CHECK(precision("f16") == fuzz::Precision::Narrow);
 }
+
+} // namespace ashlar::fuzz::rounding_test

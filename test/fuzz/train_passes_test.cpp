@@ -20,9 +20,9 @@
 #include <cmath>
 #include <map>
 
+namespace ashlar::fuzz::train_passes_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 using ashlar::reference::Tensor;
 
 namespace {
@@ -330,3 +330,5 @@ TEST_CASE("train passes: simplifying the training step changes no bit of it, and
     CHECK(training.snapshots.back().pass == "ashlar-verify-train");
   });
 }
+
+} // namespace ashlar::fuzz::train_passes_test

@@ -17,9 +17,9 @@
 #include <map>
 #include <set>
 
+namespace ashlar::fuzz::update_passes_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::fuzz;
 using ashlar::reference::Tensor;
 
 namespace {
@@ -336,3 +336,5 @@ TEST_CASE("train passes: ashlar-prepare-step changes no bit of two steps", "[fuz
   });
   CHECK(prepared > 5);
 }
+
+} // namespace ashlar::fuzz::update_passes_test

@@ -8,6 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::box_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -146,3 +148,5 @@ TEST_CASE("box: the parts of a tensor are all of it, row by row, and none is too
   }
   CHECK(parts > trials);
 }
+
+} // namespace ashlar::test::box_test

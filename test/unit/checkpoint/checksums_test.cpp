@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::checksums_test {
+
 using namespace ashlar::rt;
 
 TEST_CASE("checksums: XXH64 without a seed, as its authors' examples have it", "[checkpoint][checksums]") {
@@ -40,3 +42,5 @@ TEST_CASE("checksums: digits and back", "[checkpoint][checksums]") {
     CHECK_FALSE(readChecksums(wrong, read));
   }
 }
+
+} // namespace ashlar::test::checksums_test

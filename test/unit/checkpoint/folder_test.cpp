@@ -16,6 +16,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::folder_test {
+
 using namespace ashlar::rt;
 namespace fs = std::filesystem;
 
@@ -253,3 +255,5 @@ TEST_CASE("checkpoint folder: the newest that is whole", "[checkpoint][folder]")
   CHECK(passedOver[1].find(folder.place("run-1_9") + ": " + folder.place("run-1_9") +
                            "/rank-00000.safetensors has 5 bytes but index.json records ") == 0);
 }
+
+} // namespace ashlar::test::folder_test

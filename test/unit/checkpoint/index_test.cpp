@@ -15,6 +15,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::index_test {
+
 using namespace ashlar::rt;
 using ashlar::test::randomTensor;
 
@@ -303,3 +305,5 @@ TEST_CASE("checkpoint index: names of pieces", "[checkpoint][index]") {
   CHECK(pieceName("w", {4, 6}, {2, 0}, {2, 6}) == "w[2:4,0:6]");
   CHECK(pieceName("s", {}, {}, {}) == "s");
 }
+
+} // namespace ashlar::test::index_test

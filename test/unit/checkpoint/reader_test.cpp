@@ -8,6 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::reader_test {
+
 using namespace ashlar::rt;
 using ashlar::test::randomTensor;
 
@@ -241,3 +243,5 @@ TEST_CASE("checkpoint reader: no output takes the place of a file that is read",
   reader.close();
   CHECK(checkReplaceable(place.file("rank-00000.safetensors")).ok());
 }
+
+} // namespace ashlar::test::reader_test

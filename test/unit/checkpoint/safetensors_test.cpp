@@ -9,6 +9,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::safetensors_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -131,3 +133,5 @@ TEST_CASE("safetensors: names of types, there and back", "[checkpoint][safetenso
   CHECK(dtypeOfSafetensors("F8_E5M2") == 0);
   CHECK(dtypeOfSafetensors("") == 0);
 }
+
+} // namespace ashlar::test::safetensors_test

@@ -12,6 +12,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::weights_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -294,3 +296,5 @@ TEST_CASE("weights: renamed", "[checkpoint][weights]") {
   CHECK(renameTensors({{"c", "b"}}, index, "F").message() == "--rename c=b" + nothing);
   CHECK(renameTensors({{"*", "x.*"}, {"a", "b"}}, index, "F").message() == "--rename a=b" + nothing);
 }
+
+} // namespace ashlar::test::weights_test

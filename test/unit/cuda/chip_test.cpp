@@ -6,7 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
+namespace ashlar::test::chip_test {
+
 using Catch::Matchers::Contains;
 
 namespace {
@@ -48,3 +49,5 @@ TEST_CASE("chips: without the toolkit the target is refused", "[cuda]") {
   CHECK_THAT(llvm::toString(toolkit.takeError()), Contains("the target cuda was left out when Ashlar was configured"));
 }
 #endif
+
+} // namespace ashlar::test::chip_test

@@ -15,7 +15,8 @@
 #include <fstream>
 #include <set>
 
-using namespace ashlar;
+namespace ashlar::test::code_test {
+
 using namespace mlir;
 using Catch::Matchers::Contains;
 
@@ -143,3 +144,5 @@ TEST_CASE("device code: a program without kernels has it too", "[cuda]") {
   REQUIRE(succeeded(codes));
   CHECK(codes->size() == 2);
 }
+
+} // namespace ashlar::test::code_test

@@ -10,7 +10,8 @@
 #include <limits>
 #include <random>
 
-using namespace ashlar;
+namespace ashlar::test::run_test {
+
 using emulator::PtxRun;
 
 namespace {
@@ -144,3 +145,5 @@ TEST_CASE("code: a row is summed by shuffles of 64 bits and shared memory, with 
     }
   }
 }
+
+} // namespace ashlar::test::run_test

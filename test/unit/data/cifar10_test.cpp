@@ -10,6 +10,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::cifar10_test {
+
 using namespace ashlar::rt;
 using ashlar::test::TemporaryFolder;
 using Catch::Matchers::Contains;
@@ -98,3 +100,5 @@ TEST_CASE("cifar10: a batch that is cut during the run is noticed", "[data][cifa
   dataset->read(0, 7);
   CHECK_FALSE(dataset->check().ok());
 }
+
+} // namespace ashlar::test::cifar10_test

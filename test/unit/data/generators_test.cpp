@@ -12,6 +12,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::generators_test {
+
 using namespace ashlar::rt;
 using Catch::Matchers::Contains;
 
@@ -182,3 +184,5 @@ TEST_CASE("order: every permutation of few samples comes equally often", "[data]
     }
   }
 }
+
+} // namespace ashlar::test::generators_test

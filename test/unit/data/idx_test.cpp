@@ -10,6 +10,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::idx_test {
+
 using namespace ashlar::rt;
 using ashlar::test::TemporaryFolder;
 using Catch::Matchers::Contains;
@@ -130,3 +132,5 @@ TEST_CASE("idx: a missing file and a cut gzip file are refused by name", "[data]
   folder.write("train-labels-idx1-ubyte.gz", bytes);
   CHECK_THAT(openIdx(folder.path(), Split::kTrain, dataset).message(), Contains("train-labels-idx1-ubyte.gz"));
 }
+
+} // namespace ashlar::test::idx_test

@@ -9,6 +9,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::npy_test {
+
 using namespace ashlar::rt;
 using ashlar::test::TemporaryFolder;
 using Catch::Matchers::Contains;
@@ -145,3 +147,5 @@ TEST_CASE("npy: a file that cannot be written leaves nothing behind", "[data][np
   const float value = 1;
   CHECK_THAT(writeNpy("/nowhere/y.npy", ASHLAR_RT_F32, {}, &value).message(), Contains("cannot write /nowhere/y.npy: No such file"));
 }
+
+} // namespace ashlar::test::npy_test

@@ -17,6 +17,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::pipeline_test {
+
 using namespace ashlar::rt;
 using ashlar::test::TemporaryFolder;
 using Catch::Matchers::Contains;
@@ -561,3 +563,5 @@ TEST_CASE("pipeline: ends at once wherever it stands", "[data][pipeline]") {
   }
   SUCCEED("every destructor returned");
 }
+
+} // namespace ashlar::test::pipeline_test

@@ -14,6 +14,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::transforms_test {
+
 using namespace ashlar::rt;
 using Catch::Matchers::Contains;
 
@@ -325,3 +327,5 @@ TEST_CASE("transforms: nothing is allocated on the way", "[data][transforms]") {
   }
   REQUIRE(ashlar::test::allocations() == before);
 }
+
+} // namespace ashlar::test::transforms_test

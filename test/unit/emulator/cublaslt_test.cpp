@@ -10,6 +10,8 @@
 
 #include <cmath>
 
+namespace ashlar::test::cublaslt_test {
+
 using namespace ashlar::emulator;
 
 namespace {
@@ -259,3 +261,5 @@ TEST_CASE("cublaslt: what the library refuses", "[cublaslt]") {
   CHECK(call.run(shifted, b, c) == CUBLAS_STATUS_SUCCESS);
   CHECK(cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
 }
+
+} // namespace ashlar::test::cublaslt_test

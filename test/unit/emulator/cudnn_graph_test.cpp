@@ -9,6 +9,8 @@
 
 #include <deque>
 
+namespace ashlar::test::cudnn_graph_test {
+
 using namespace ashlar::emulator_test;
 
 namespace {
@@ -276,3 +278,5 @@ TEST_CASE("cudnn: what a run of a graph is refused for", "[cudnn]") {
   CHECK(run([](Ids &, Addresses &addresses) { addresses[2] += 8; }) == CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER);
   ashlar::emulator::Values(1, CUDA_R_32F).download(); // after the run
 }
+
+} // namespace ashlar::test::cudnn_graph_test

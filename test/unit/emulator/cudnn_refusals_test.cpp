@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::cudnn_refusals_test {
+
 using namespace ashlar::emulator_test;
 
 TEST_CASE("cudnn: what an operation is refused for", "[cudnn]") {
@@ -195,3 +197,5 @@ TEST_CASE("cudnn: what a run is refused for", "[cudnn]") {
   CHECK(cudnnDestroy(call.handle) == CUDNN_STATUS_SUCCESS);
   CHECK(cuStreamSynchronize(nullptr) == CUDA_SUCCESS);
 }
+
+} // namespace ashlar::test::cudnn_refusals_test

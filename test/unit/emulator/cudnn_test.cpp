@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdlib>
 
+namespace ashlar::test::cudnn_test {
+
 using namespace ashlar::emulator;
 using namespace ashlar::emulator_test;
 
@@ -233,3 +235,5 @@ TEST_CASE("cudnn: runs that share a workspace unordered fault", "[.cudnn_fault]"
   }
   CHECK((cuStreamSynchronize(streams[0]) == CUDA_ERROR_LAUNCH_FAILED || cuStreamSynchronize(streams[1]) == CUDA_ERROR_LAUNCH_FAILED));
 }
+
+} // namespace ashlar::test::cudnn_test

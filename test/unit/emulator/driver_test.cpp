@@ -10,6 +10,8 @@
 
 #include <array>
 
+namespace ashlar::test::driver_test {
+
 using namespace ashlar::emulator;
 
 namespace {
@@ -249,3 +251,5 @@ TEST_CASE("driver: a fault stays", "[.fault]") {
   CHECK(cuStreamSynchronize(nullptr) == CUDA_ERROR_ILLEGAL_ADDRESS);
   CHECK(cuMemAlloc(&out, 16) == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
+
+} // namespace ashlar::test::driver_test

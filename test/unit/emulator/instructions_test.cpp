@@ -9,6 +9,8 @@
 
 #include <cmath>
 
+namespace ashlar::test::instructions_test {
+
 using namespace ashlar::emulator;
 
 namespace {
@@ -179,3 +181,5 @@ TEST_CASE("ptx: what is not known is refused with its line", "[ptx]") {
   CHECK(refused("add.s32 %r0 %r1;") == "line 19: expected ',' or ';', found '%r1'");
   CHECK(refused("mov.b32 %r0, 1;") == "accepted");
 }
+
+} // namespace ashlar::test::instructions_test

@@ -10,6 +10,8 @@
 #include <ctime>
 #include <random>
 
+namespace ashlar::test::kernels_test {
+
 using namespace ashlar::emulator;
 
 namespace {
@@ -260,3 +262,5 @@ TEST_CASE("ptx: instructions a second", "[.speed]") {
     WARN(name << ": " << double(instructions) / seconds / 1e6 << " million a second");
   }
 }
+
+} // namespace ashlar::test::kernels_test

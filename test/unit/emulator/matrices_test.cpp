@@ -13,6 +13,8 @@
 #include <numeric>
 #include <random>
 
+namespace ashlar::test::matrices_test {
+
 using namespace ashlar::emulator;
 
 namespace {
@@ -425,3 +427,5 @@ TEST_CASE("ptx: ldmatrix of what another warp writes needs a barrier of the bloc
     faultOf(store + barrier + load + overwrite, Fault::LaunchFailure, 64, seed);
   }
 }
+
+} // namespace ashlar::test::matrices_test

@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include <vector>
 
+namespace ashlar::test::nccl_test {
 namespace {
 
 // A member: a device of this process with a stream.
@@ -304,3 +305,5 @@ TEST_CASE("nccl: with one queue for all streams, what comes after a send that wa
           }) == 0);
   }
 }
+
+} // namespace ashlar::test::nccl_test

@@ -11,8 +11,7 @@
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
-using namespace ashlar;
-
+namespace ashlar::test::cuda_loaded_test {
 namespace {
 
 // Counts the pairs of a collective and another instruction of which neither has to wait for the other, directly or not. With
@@ -69,3 +68,5 @@ TEST_CASE("schedule: kernels that read what is gathered run beside the gathers",
   CHECK(guessed > 0);
   CHECK(declared >= guessed + 4);
 }
+
+} // namespace ashlar::test::cuda_loaded_test

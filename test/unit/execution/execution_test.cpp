@@ -14,8 +14,7 @@
 #include <fstream>
 #include <numeric>
 
-using namespace ashlar;
-
+namespace ashlar::test::execution_test {
 namespace {
 
 constexpr int32_t kFloat = onnx::TensorProto::FLOAT;
@@ -199,3 +198,5 @@ TEST_CASE("execution: every collective that a model may hold equals the model wi
           4};
   CHECK(worstError(local, x, test::evaluate(whole, {x}).front(), run) < kTolerance);
 }
+
+} // namespace ashlar::test::execution_test

@@ -22,7 +22,8 @@
 #include <fstream>
 #include <sstream>
 
-using namespace ashlar;
+namespace ashlar::test::mesh_test {
+
 using namespace mlir;
 using Catch::Matchers::Contains;
 
@@ -102,3 +103,5 @@ TEST_CASE("execution: mesh points may be played by any ranks", "[execution][devi
   CHECK_THAT(runNegation(negation(mesh, R"([{"x", "y"}, {}])", R"([{"y", "x"}, {}])")), Contains("device_ids = array<i64: 2, 0, 3, 1>"));
   CHECK_THAT(runNegation(negation(mesh, R"([{"x"}, {"y"}])", R"([{}, {"x"}])")), Contains("exec.collective"));
 }
+
+} // namespace ashlar::test::mesh_test

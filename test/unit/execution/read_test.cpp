@@ -6,7 +6,7 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::read_test {
 
 TEST_CASE("read: every tensor holds its number after every program, cpu", "[loaded][read]") {
   checkReads("cpu", /*trains=*/true);
@@ -16,3 +16,5 @@ TEST_CASE("read: every tensor holds its number after every program, cpu", "[load
 TEST_CASE("read: every device of a process has its piece", "[loaded][read]") {
   checkReads("cpu", /*trains=*/true, "deterministic");
 }
+
+} // namespace ashlar::test::read_test

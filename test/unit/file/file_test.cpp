@@ -18,7 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-using namespace ashlar;
+namespace ashlar::test::file_test {
+
 using Catch::Matchers::Contains;
 using Catch::Matchers::EndsWith;
 
@@ -289,3 +290,5 @@ TEST_CASE("a path is below a folder, links followed", "[file][input]") {
     CHECK_FALSE(file::namesBelow(path));
   }
 }
+
+} // namespace ashlar::test::file_test

@@ -9,7 +9,8 @@
 #include <cmath>
 #include <functional>
 
-using namespace ashlar::test;
+namespace ashlar::test::activation_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -185,3 +186,5 @@ TEST_CASE("onnx reductions of a function", "[frontend]") {
   CHECK(holds(run("ReduceSumSquare", {{"noop_with_empty_axes", int64_t(1)}}), {2, 2}, {1, 4, 9, 16}));
   CHECK(holds(run("ReduceMin", {{"noop_with_empty_axes", int64_t(1)}}), {2, 2}, {1, -2, 3, 4}));
 }
+
+} // namespace ashlar::test::activation_test

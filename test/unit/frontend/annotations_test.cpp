@@ -14,8 +14,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::annotations_test {
+
 using frontend::DeviceMesh;
 using frontend::ImportOptions;
 using multi_device::ShardingSpec;
@@ -221,3 +221,5 @@ TEST_CASE("annotations are written at each node, over those that were there", "[
   REQUIRE(!static_cast<bool>(moved));
   CHECK_THAT(llvm::toString(moved.takeError()), contains("initializer \"w\" has its data in a file next to the model"));
 }
+
+} // namespace ashlar::test::annotations_test

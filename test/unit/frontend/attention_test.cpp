@@ -10,8 +10,8 @@
 #include <cmath>
 #include <random>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::attention_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -436,3 +436,5 @@ TEST_CASE("onnx RotaryEmbedding, LinearAttention and CausalConvWithState refuse"
   CHECK_THAT(refusal("CausalConvWithState", {{1, 2, 4}, {2, 1, 3}}, {{"activation", std::string("relu")}}),
              contains("\"activation\" is \"relu\"; one of none, silu, swish"));
 }
+
+} // namespace ashlar::test::attention_test

@@ -10,8 +10,8 @@
 #include <cmath>
 #include <limits>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::buffers_test {
+
 using frontend::ImportOptions;
 using onnx::TensorProto;
 
@@ -292,3 +292,5 @@ TEST_CASE("buffers: running statistics are states", "[frontend][buffers]") {
   CHECK(said.notes.empty());
   CHECK_THAT(said.module, contains("nn.variable @bn.running_mean :") && contains("nn.variable @bn.weight trainable"));
 }
+
+} // namespace ashlar::test::buffers_test

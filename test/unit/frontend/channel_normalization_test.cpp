@@ -13,7 +13,8 @@
 #include <functional>
 #include <map>
 
-using namespace ashlar::test;
+namespace ashlar::test::channel_normalization_test {
+
 using ashlar::reference::Tensor;
 using onnx::TensorProto;
 
@@ -197,3 +198,5 @@ TEST_CASE("onnx normalizations: what does not fit is one line", "[frontend]") {
   CHECK_THAT(print(*import(trained, training())),
              contains("nn.variable @s trainable") && contains("nn.variable @running_mean :") && contains("nn.variable @running_var :"));
 }
+
+} // namespace ashlar::test::channel_normalization_test

@@ -8,8 +8,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::collective_test {
+
 using frontend::ImportOptions;
 using Strings = std::vector<std::string>;
 
@@ -107,3 +107,5 @@ TEST_CASE("collectives that do not fit are refused with the node's name", "[fron
   opset->set_version(2);
   CHECK_THAT(importError(newer, hybrid()), contains("domain ai.ashlar.dist has version 2 but only version 1 is supported"));
 }
+
+} // namespace ashlar::test::collective_test

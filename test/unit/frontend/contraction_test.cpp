@@ -8,7 +8,8 @@
 
 #include <cmath>
 
-using namespace ashlar::test;
+namespace ashlar::test::contraction_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -126,3 +127,5 @@ TEST_CASE("onnx Det", "[frontend]") {
   OnnxModel oblong = OnnxModel(11).input("x", {2, 3}).node("Det", {"x"}, {"y"}).output("y");
   CHECK_THAT(importError(oblong), contains("input is [2, 3] of f32; matrices have to be square"));
 }
+
+} // namespace ashlar::test::contraction_test

@@ -7,7 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::control_flow_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -292,3 +293,5 @@ TEST_CASE("onnx functions have defaults", "[frontend]") {
   function.GetReflection()->MutableUnknownFields(&function)->AddLengthDelimited(11, slope.SerializeAsString());
   CHECK(holds(evaluate(twice, {f32({2}, {-2, 4})})[0], {2}, {-0.5, 4}));
 }
+
+} // namespace ashlar::test::control_flow_test

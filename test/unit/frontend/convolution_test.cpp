@@ -7,7 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::convolution_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -205,3 +206,5 @@ TEST_CASE("onnx ConvTranspose: sizes that are none are refused", "[frontend][con
   CHECK_THAT(errorOf("ConvTranspose", {1, 1, 3}, {1, 1, 3}, {{"output_shape", Ints{1, 1, 4}}}),
              contains("attribute \"output_shape\" has 3 numbers, [1, 1, 4], but 1 spatial dims need 1"));
 }
+
+} // namespace ashlar::test::convolution_test

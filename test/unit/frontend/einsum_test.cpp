@@ -6,7 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::einsum_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -155,3 +156,5 @@ TEST_CASE("onnx Einsum: errors", "[frontend]") {
   mixed.node("Einsum", {"x", "y"}, {"z"}, {{"equation", std::string("i,i")}}).output("z");
   CHECK_THAT(importError(mixed), contains("inputs 0 and 1 are [2] of f32 and [2] of f64; the element types differ"));
 }
+
+} // namespace ashlar::test::einsum_test

@@ -11,8 +11,8 @@
 #include <cmath>
 #include <functional>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::elementwise_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -337,3 +337,5 @@ TEST_CASE("onnx BitShift", "[frontend]") {
   CHECK_THAT(importError(shift("LEFT", 11)),
              contains("input 0 is a tensor of i32, which the op takes since opset 28; before, its inputs are without a sign"));
 }
+
+} // namespace ashlar::test::elementwise_test

@@ -7,8 +7,8 @@
 
 #include <map>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::export_template_test {
+
 using frontend::ExportTemplate;
 using onnx::TensorProto;
 
@@ -151,3 +151,5 @@ TEST_CASE("export: narrow types, tied weights and parameters without data", "[fr
   CHECK(weight.raw_data() == floats({1, 2, 3, 4, 5, 6}));
   CHECK(filled.graph().input_size() == 2);
 }
+
+} // namespace ashlar::test::export_template_test

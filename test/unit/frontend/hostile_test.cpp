@@ -20,8 +20,8 @@
 
 #include <sys/stat.h>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::hostile_test {
+
 using frontend::ImportOptions;
 using onnx::TensorProto;
 
@@ -636,3 +636,5 @@ TEST_CASE("hostile: protobuf prints nothing", "[frontend][hostile]") {
   GOOGLE_LOG(ERROR) << "second";
   CHECK(log.text() == ": first");
 }
+
+} // namespace ashlar::test::hostile_test

@@ -20,8 +20,8 @@
 #include <functional>
 #include <iterator>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::import_test {
+
 using frontend::ImportOptions;
 using onnx::TensorProto;
 
@@ -442,3 +442,5 @@ TEST_CASE("frozen parameters are variables that are not trained", "[frontend]") 
   options.frozen = {"ma*", "v"};
   CHECK(importError(model, options) == "model.onnx: frozen \"v\": matches no parameter; nearest names: \"w\", \"mask\"");
 }
+
+} // namespace ashlar::test::import_test

@@ -8,7 +8,8 @@
 
 #include <limits>
 
-using namespace ashlar::test;
+namespace ashlar::test::index_masks_test {
+
 using onnx::TensorProto;
 
 TEST_CASE("onnx Trilu", "[frontend]") {
@@ -140,3 +141,5 @@ TEST_CASE("onnx OneHot: errors", "[frontend]") {
   CHECK_THAT(importError(three.node("OneHot", {"i", "d", "v"}, {"y"}).output("y")),
              contains("input \"values\" is [3] of f32, not two elements, off and on"));
 }
+
+} // namespace ashlar::test::index_masks_test

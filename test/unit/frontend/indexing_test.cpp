@@ -8,7 +8,8 @@
 
 #include <limits>
 
-using namespace ashlar::test;
+namespace ashlar::test::indexing_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -315,3 +316,5 @@ TEST_CASE("onnx Compress", "[frontend]") {
   OnnxModel open = OnnxModel(11).input("x", {2}).input("c", {3}, TensorProto::BOOL).node("Compress", {"x", "c"}, {"y"}).output("y");
   CHECK_THAT(importError(open), contains("condition is [3] of bool, not at most 2 bools"));
 }
+
+} // namespace ashlar::test::indexing_test

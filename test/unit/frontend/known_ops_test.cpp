@@ -8,7 +8,8 @@
 
 #include <cmath>
 
-using namespace ashlar::test;
+namespace ashlar::test::known_ops_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -124,3 +125,5 @@ TEST_CASE("onnx NonMaxSuppression", "[frontend]") {
       OnnxModel(11).initializer("b", TensorProto::FLOAT, {1, 1, 4}, {0, 0, 1, 1}).initializer("s", TensorProto::FLOAT, {1, 1, 1}, {1});
   CHECK(run(bare, "NonMaxSuppression", {"b", "s"})[0].getNumElements() == 0); // at most 0 boxes a class
 }
+
+} // namespace ashlar::test::known_ops_test

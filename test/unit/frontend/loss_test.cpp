@@ -8,7 +8,8 @@
 #include <cmath>
 #include <optional>
 
-using namespace ashlar::test;
+namespace ashlar::test::loss_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -177,3 +178,5 @@ TEST_CASE("onnx SoftmaxCrossEntropyLoss with more dims", "[frontend]") {
   CHECK(holds(results[0], {1, 2}, {-std::log(0.75), -std::log(0.2)}));
   CHECK(holds(results[1], {1, 2, 2}, {std::log(0.25), std::log(0.2), std::log(0.75), std::log(0.8)}));
 }
+
+} // namespace ashlar::test::loss_test

@@ -8,7 +8,8 @@
 
 #include <limits>
 
-using namespace ashlar::test;
+namespace ashlar::test::moving_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -223,3 +224,5 @@ TEST_CASE("onnx CastLike", "[frontend]") {
   CHECK(holds(evaluate(like(19, TensorProto::FLOAT, {}), {x(), f32({}, {1})})[0], {3}, {-1.75, 0, 2.5}));
   CHECK_THAT(importError(like(19, TensorProto::DOUBLE, {{"saturate", int64_t(0)}})), contains("attribute \"saturate\" 0 is not supported"));
 }
+
+} // namespace ashlar::test::moving_test

@@ -6,7 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::padding_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -113,3 +114,5 @@ TEST_CASE("onnx Pad: errors", "[frontend]") {
   CHECK_THAT(errorOf({2}, {}, {-2, -1}), contains("pads of -2 and -1 take more away than the 2 elements of dim 0"));
   CHECK_THAT(errorOf({2}, {{"mode", Text("edge")}}, {-2, 1}), contains("has no element in dim 0 to pad with"));
 }
+
+} // namespace ashlar::test::padding_test

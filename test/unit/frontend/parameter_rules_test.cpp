@@ -10,7 +10,8 @@
 
 #include <functional>
 
-using namespace ashlar;
+namespace ashlar::test::parameter_rules_test {
+
 using namespace ashlar::frontend;
 
 namespace {
@@ -82,3 +83,5 @@ TEST_CASE("parameter rules: only parameters that several nodes read are untied",
   CHECK(errorOf([&] { rules.checkUntied({"b.weight"}); }) ==
         "untie \"a.*\": matches no parameter that several nodes read; nearest names: \"b.weight\"");
 }
+
+} // namespace ashlar::test::parameter_rules_test

@@ -6,7 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::pooling_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -317,3 +318,5 @@ TEST_CASE("onnx pooling: errors", "[frontend]") {
   CHECK_THAT(errorOf(pool("LRN", {{"size", Int(0)}}, {1, 1, 4})), contains("attribute \"size\" is 0, not a number of channels"));
   CHECK_THAT(errorOf(pool("GlobalAveragePool", {}, {1, 2, 0})), contains("which has no elements to pool"));
 }
+
+} // namespace ashlar::test::pooling_test

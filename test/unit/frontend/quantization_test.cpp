@@ -8,7 +8,8 @@
 
 #include <cmath>
 
-using namespace ashlar::test;
+namespace ashlar::test::quantization_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -326,3 +327,5 @@ TEST_CASE("onnx QLinearConv", "[frontend][quantization]") {
                   {}, 10)[0],
               {1, 1, 3, 3}, {0, 81, 93, 240, 196, 18, 199, 13, 102}));
 }
+
+} // namespace ashlar::test::quantization_test

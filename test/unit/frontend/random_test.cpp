@@ -9,7 +9,8 @@
 
 #include <cmath>
 
-using namespace ashlar::test;
+namespace ashlar::test::random_test {
+
 using onnx::TensorProto;
 using Tensors = std::vector<ashlar::reference::Tensor>;
 
@@ -167,3 +168,5 @@ TEST_CASE("onnx Dropout with a bad ratio", "[frontend]") {
   OnnxModel open = OnnxModel(17).input("x", {2}).input("r", {}).node("Dropout", {"x", "r"}, {"y"}).output("y");
   CHECK_THAT(importError(open), contains("input \"ratio\" has to be a scalar known at compile time"));
 }
+
+} // namespace ashlar::test::random_test

@@ -11,7 +11,8 @@
 #include <cmath>
 #include <limits>
 
-using namespace ashlar::test;
+namespace ashlar::test::ranking_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -189,3 +190,5 @@ TEST_CASE("onnx TopK: gradients", "[frontend][ranking]") {
   auto gradient = gradientOf(topK({4}, 2, {}), {f32({4}, {kInfinity, kNaN, 1, kInfinity})}, f32({2}, {3, 5}));
   CHECK(holds(gradient, {4}, {5, 3, 0, 0}));
 }
+
+} // namespace ashlar::test::ranking_test

@@ -10,8 +10,8 @@
 #include <cmath>
 #include <map>
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::recurrent_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -455,3 +455,5 @@ TEST_CASE("onnx recurrent layers check their inputs", "[frontend]") {
       print(*import(OnnxModel(14).input("x", {1 << 20, 1, 1}).input("w", {1, 1, 1}).node("RNN", {"x", "w", "w"}, {"y"}).output("y"))),
       contains("nn.repeat 1048576 carried("));
 }
+
+} // namespace ashlar::test::recurrent_test

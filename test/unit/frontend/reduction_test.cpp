@@ -11,7 +11,8 @@
 #include <functional>
 #include <limits>
 
-using namespace ashlar::test;
+namespace ashlar::test::reduction_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -241,3 +242,5 @@ TEST_CASE("onnx reductions of functions: gradients", "[frontend][reduction]") {
   Numbers masked = {-kInfinity, -kInfinity, -kInfinity, 2};
   CHECK(holds(gradientOf(rows("ReduceLogSumExp", {2, 2}), {f32({2, 2}, masked)}, one), {2, 2}, {0, 0, 0, 1}));
 }
+
+} // namespace ashlar::test::reduction_test

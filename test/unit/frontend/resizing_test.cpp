@@ -8,7 +8,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-using namespace ashlar::test;
+namespace ashlar::test::resizing_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -337,3 +338,5 @@ TEST_CASE("onnx Resize: extrapolation", "[frontend]") {
   attributes.pop_back();
   CHECK(holds(evaluate(model(TensorProto::INT64, attributes), {i64({2}, {3, 4})})[0], {4}, {0, 3, 4, 0}));
 }
+
+} // namespace ashlar::test::resizing_test

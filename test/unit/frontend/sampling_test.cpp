@@ -7,7 +7,8 @@
 
 #include <cmath>
 
-using namespace ashlar::test;
+namespace ashlar::test::sampling_test {
+
 using onnx::TensorProto;
 
 TEST_CASE("onnx GridSample", "[frontend]") {
@@ -280,3 +281,5 @@ TEST_CASE("onnx GridSample and AffineGrid refuse", "[frontend]") {
   CHECK_THAT(importError(model.node("AffineGrid", {"t", "s"}, {"y"}).output("y")),
              contains("theta of [2, 2, 3] of f32 and size [1, 1, 4, 4] do not fit"));
 }
+
+} // namespace ashlar::test::sampling_test

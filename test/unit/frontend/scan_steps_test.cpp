@@ -12,7 +12,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::scan_steps_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -252,3 +253,5 @@ TEST_CASE("onnx Scan refuses sequences", "[frontend]") {
   *scan.mutable_attribute() = model(14, {2}, {3, 2}, "").proto.graph().node(0).attribute();
   CHECK_THAT(importError(sequence.output("y")), contains("(Scan, opset 14): input 0 \"s\" is a sequence, which is not supported"));
 }
+
+} // namespace ashlar::test::scan_steps_test

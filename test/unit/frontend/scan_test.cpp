@@ -10,7 +10,8 @@
 #include <cmath>
 #include <limits>
 
-using namespace ashlar::test;
+namespace ashlar::test::scan_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -100,3 +101,5 @@ TEST_CASE("onnx CumSum and CumProd: gradients", "[frontend][scan]") {
     CHECK(gradientDifference(scan(form, {2, 7}, 1, TensorProto::DOUBLE), {input}) == "");
   }
 }
+
+} // namespace ashlar::test::scan_test

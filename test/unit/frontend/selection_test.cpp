@@ -11,7 +11,8 @@
 #include <cmath>
 #include <limits>
 
-using namespace ashlar::test;
+namespace ashlar::test::selection_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -337,3 +338,5 @@ TEST_CASE("onnx counts have names of their own", "[frontend]") {
   OnnxModel model = rowsModel().node("Relu", {"r"}, {"y"}).node("Neg", {"x"}, {"y.count"}).output("y").output("y.count");
   CHECK_THAT(print(*import(model)), contains("nn.counts = [\"y.count_\", \"\"]"));
 }
+
+} // namespace ashlar::test::selection_test

@@ -6,7 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::sequence_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -71,3 +72,5 @@ TEST_CASE("onnx optional values", "[frontend]") {
   CHECK(holds(run(onRows().node("Optional", {"x"}, {"o"}).node("OptionalHasElement", {"o"}, {"y"})), {}, {1}));
   CHECK(holds(run(onRows().node("OptionalHasElement", {}, {"y"})), {}, {0}));
 }
+
+} // namespace ashlar::test::sequence_test

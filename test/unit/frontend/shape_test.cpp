@@ -8,7 +8,8 @@
 
 #include <cmath>
 
-using namespace ashlar::test;
+namespace ashlar::test::shape_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -232,3 +233,5 @@ TEST_CASE("onnx folding reports its faults", "[frontend]") {
   CHECK_THAT(importError(division), contains("divides by zero"));
   CHECK_THAT(importError(OnnxModel(17).ints("a", {1}).node("Add", {"a"}, {"y"}).output("y")), contains("input 1 is missing"));
 }
+
+} // namespace ashlar::test::shape_test

@@ -6,7 +6,8 @@
 
 #include <cmath>
 
-using namespace ashlar::test;
+namespace ashlar::test::spectrum_test {
+
 using onnx::TensorProto;
 
 TEST_CASE("onnx DFT", "[frontend]") {
@@ -126,3 +127,5 @@ TEST_CASE("onnx DFT, STFT and MelWeightMatrix refuse", "[frontend]") {
   CHECK_THAT(importError(mel.node("MelWeightMatrix", {"n", "n", "n", "low", "high"}, {"y"}).output("y")),
              contains("no matrix of 16 bands from 10.000000 to 9.000000 hertz"));
 }
+
+} // namespace ashlar::test::spectrum_test

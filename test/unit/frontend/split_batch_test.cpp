@@ -13,10 +13,10 @@
 
 #include "mlir/AsmParser/AsmParser.h"
 
+namespace ashlar::test::split_batch_test {
+
 using namespace mlir;
 using onnx::TensorProto;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -105,4 +105,4 @@ TEST_CASE("onnx ops by numbers of each sample keep a split batch", "[frontend]")
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::split_batch_test

@@ -6,8 +6,8 @@
 
 #include "mlir/IR/Diagnostics.h"
 
-using namespace ashlar;
-using namespace ashlar::test;
+namespace ashlar::test::tied_weights_test {
+
 using frontend::ImportOptions;
 using onnx::TensorProto;
 
@@ -205,3 +205,5 @@ TEST_CASE("untie: what a table and a layer read is one weight, whatever it holds
   CHECK(notesOf(layers, kept).empty());
   CHECK_THAT(print(*import(layers, kept)), !contains("b.weight"));
 }
+
+} // namespace ashlar::test::tied_weights_test

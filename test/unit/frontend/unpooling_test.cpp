@@ -6,7 +6,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar::test;
+namespace ashlar::test::unpooling_test {
+
 using onnx::TensorProto;
 
 namespace {
@@ -122,3 +123,5 @@ TEST_CASE("onnx MaxUnpool: errors", "[frontend]") {
   narrow.input("x", {1, 1, 2}).input("i", {1, 2}, TensorProto::INT64).node("MaxUnpool", {"x", "i"}, {"y"}, kPairs).output("y");
   CHECK_THAT(importError(narrow), contains("input I is [1, 2] of i64, not [1, 1, 2] of i64 as X has it"));
 }
+
+} // namespace ashlar::test::unpooling_test

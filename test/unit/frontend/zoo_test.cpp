@@ -9,6 +9,8 @@
 #include <functional>
 #include <set>
 
+namespace ashlar::test::zoo_test {
+
 using namespace ashlar::zoo;
 
 namespace {
@@ -81,3 +83,5 @@ TEST_CASE("zoo: a depth that no network has, and an image that is too small, are
   CHECK_THROWS_WITH(makeVgg({}, {}, {12, false}), Catch::Contains("a VGG has depth 11, 13, 16 or 19, not 12"));
   CHECK_THROWS_WITH(makeVgg({}, {.image = 31}, {11, false}), Catch::Contains("take --image 32 or more"));
 }
+
+} // namespace ashlar::test::zoo_test

@@ -13,6 +13,8 @@
 #include <limits>
 #include <set>
 
+namespace ashlar::test::fields_test {
+
 using namespace ashlar::job;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
@@ -553,3 +555,5 @@ TEST_CASE("every number of a job has a range", "[job]") {
   job.mutable_optimizer()->mutable_momentum()->set_momentum(0.99999999999);
   CHECK(checkRanges(job) == "optimizer.momentum.momentum 0.99999999999, in f32 1, is not in [0, 1)");
 }
+
+} // namespace ashlar::test::fields_test

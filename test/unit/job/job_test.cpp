@@ -9,6 +9,8 @@
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 
+namespace ashlar::test::job_test {
+
 using namespace ashlar::job;
 
 namespace {
@@ -629,3 +631,5 @@ TEST_CASE("the labels follow from the loss", "[job]") {
   job.mutable_loss()->mutable_model_output()->set_tensor("loss");
   CHECK(labelsName(job) == "");
 }
+
+} // namespace ashlar::test::job_test

@@ -8,6 +8,8 @@
 
 #include <sys/mman.h>
 
+namespace ashlar::test::attention_few_test {
+
 using namespace ashlar::rt;
 using namespace ashlar::rt::test::attention;
 
@@ -253,3 +255,5 @@ TEST_CASE("few rows: memory does not hold the keys, and a run does not allocate"
   attention.run(buffers.data());
   REQUIRE(ashlar::test::allocations() == before);
 }
+
+} // namespace ashlar::test::attention_few_test

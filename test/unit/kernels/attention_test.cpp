@@ -6,6 +6,8 @@
 #include "test/unit/data/allocations.h"
 #include "test/unit/kernels/attention_problem.h"
 
+namespace ashlar::test::attention_test {
+
 using namespace ashlar::rt;
 using namespace ashlar::rt::test::attention;
 
@@ -288,3 +290,5 @@ TEST_CASE("attention: memory grows with the sequence, and a run does not allocat
     REQUIRE(ashlar::test::allocations() == before);
   }
 }
+
+} // namespace ashlar::test::attention_test

@@ -13,6 +13,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::bytes_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -163,3 +165,5 @@ TEST_CASE("bytes: refuses a bias and an activation", "[kernels][gemm]") {
   REQUIRE(status.code() == StatusCode::kInternal);
   REQUIRE(status.message() == "matrix product of integers with addend 1, epilogue 1: it has none");
 }
+
+} // namespace ashlar::test::bytes_test

@@ -7,6 +7,8 @@
 
 #include <thread>
 
+namespace ashlar::test::conv_test {
+
 using namespace ashlar::rt;
 using namespace ashlar::rt::test;
 
@@ -367,3 +369,5 @@ TEST_CASE("conv: running does not allocate", "[kernels][conv]") {
     REQUIRE(ashlar::test::allocations() == before);
   }
 }
+
+} // namespace ashlar::test::conv_test

@@ -19,6 +19,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::gemm_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -398,3 +400,5 @@ TEST_CASE("gemm: running does not allocate", "[kernels][gemm]") {
   std::free(pointer);
   REQUIRE(ashlar::test::allocations() > before);
 }
+
+} // namespace ashlar::test::gemm_test

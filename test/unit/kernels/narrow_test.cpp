@@ -22,6 +22,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::narrow_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -393,3 +395,5 @@ TEST_CASE("narrow: running does not allocate; a type that is none is refused", "
   const Status status = Gemm::prepare(desc, 1, gemm);
   REQUIRE(status.message() == "matrix product of type 2, narrow result 1: the types are 7 and 6");
 }
+
+} // namespace ashlar::test::narrow_test

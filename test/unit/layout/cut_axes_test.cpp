@@ -15,9 +15,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::cut_axes_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -180,4 +180,4 @@ TEST_CASE("cut axes: all redistributions together take less time", "[cut_axes]")
   CHECK(none >= 50);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::cut_axes_test

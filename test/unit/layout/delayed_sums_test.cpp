@@ -11,9 +11,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::delayed_sums_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -60,4 +60,4 @@ TEST_CASE("delayed sums: nothing is that an op takes whole, nor what leads to it
   )") == "read add");
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::delayed_sums_test

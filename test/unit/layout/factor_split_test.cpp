@@ -9,9 +9,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::factor_split_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -94,4 +94,4 @@ TEST_CASE("factor split: results are partial over the axes of reduced factors on
   CHECK(failed(resultLayouts(rule, {{}, {axis("x")}, {axis("y")}})));
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::factor_split_test

@@ -18,9 +18,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::hybrid_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -281,4 +281,4 @@ TEST_CASE("hybrid: the step between two layouts is the one that was applied", "[
   CHECK_FALSE(analysis::findSingleStep(layoutOf(R"([{"x"}, {}])"), layoutOf(R"([{"x"}, {}])")));
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::hybrid_test

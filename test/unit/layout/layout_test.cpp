@@ -8,9 +8,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::layout_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -316,4 +316,4 @@ TEST_CASE("collective: the interface gives kind, axes, cause, fusion id and byte
   CHECK(stringifyCollectiveKind(ops[1].getCollectiveKind()) == "all_gather");
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::layout_test

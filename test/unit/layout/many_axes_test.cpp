@@ -14,9 +14,9 @@
 
 #include <algorithm>
 
-using namespace mlir;
+namespace ashlar::test::many_axes_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -331,4 +331,4 @@ TEST_CASE("many axes: what ten axes do together costs what one does", "[many_axe
   CHECK(turned.leastPs < turned.timePs);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::many_axes_test

@@ -14,9 +14,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::matrix_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -223,4 +223,4 @@ TEST_CASE("matrix: replicated, split and partial operands of every op that moves
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::matrix_test

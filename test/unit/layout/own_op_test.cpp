@@ -10,9 +10,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::own_op_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -59,4 +59,4 @@ TEST_CASE("own op: its rule is all that inference and partitioning need", "[own_
   module->walk([&](RotateOp op) { CHECK(cast<RankedTensorType>(op->getResult(0).getType()).getShape() == ArrayRef<int64_t>{4, 4}); });
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::own_op_test

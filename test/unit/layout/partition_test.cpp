@@ -18,9 +18,9 @@
 
 #include <map>
 
-using namespace mlir;
+namespace ashlar::test::partition_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -194,4 +194,4 @@ TEST_CASE("estimate: layouts that are inferred cost what they do when they are w
   CHECK(expanded > 5);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::partition_test

@@ -16,9 +16,9 @@
 #include <queue>
 #include <set>
 
-using namespace mlir;
+namespace ashlar::test::redistribution_oracle_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -526,4 +526,4 @@ TEST_CASE("redistribution: every plan is as fast as the fastest of all ways", "[
   CHECK(pairs > 100000); // all were there
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::redistribution_oracle_test

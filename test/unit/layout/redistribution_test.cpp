@@ -14,9 +14,9 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-using namespace mlir;
+namespace ashlar::test::redistribution_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -256,4 +256,4 @@ TEST_CASE("redistribution: no layout on the way is larger than both ends", "[red
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::redistribution_test

@@ -10,9 +10,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::reductions_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -106,4 +106,4 @@ TEST_CASE("shared reductions: a sum that is wanted in pieces only is scattered",
   CHECK(collectivesOf(function("%r = nn.add %a, %b : tensor<12x4xf64>", "12x4xf64", R"([{"dp"}, {}])")) == "reduce_scatter");
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::reductions_test

@@ -22,9 +22,9 @@
 
 #include <map>
 
-using namespace mlir;
+namespace ashlar::test::repeats_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -387,4 +387,4 @@ TEST_CASE("repeats: an estimate counts the bytes that all iterations send", "[re
   CHECK(sent > 20);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::repeats_test

@@ -17,9 +17,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::rules_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -162,4 +162,4 @@ TEST_CASE("rules: training programs under random rules equal one rank", "[rules]
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::rules_test

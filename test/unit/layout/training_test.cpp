@@ -15,9 +15,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::training_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -201,4 +201,4 @@ TEST_CASE("training: gradients are all-reduced in f32, parameters gathered in bf
   CHECK(!llvm::is_contained(found, "all_gather tensor<8x8xf32>"));
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::training_test

@@ -13,8 +13,7 @@
 
 #include <catch2/catch.hpp>
 
-namespace ashlar::test {
-
+namespace ashlar::test::fetch_rows_test {
 namespace {
 
 // A loop along a row of @f, over vectors of 16 floats at %x plus the offset of the row, or of places in it that %i counts.
@@ -98,4 +97,4 @@ TEST_CASE("fetch rows: one loop along rows, and rows of a few lines, fetch nothi
   CHECK(fetch(kernelText(/*vectors=*/16, /*isTwice=*/true)).empty());
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::fetch_rows_test

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::gpu_shape_test {
+
 using namespace ashlar::lower;
 
 TEST_CASE("gpu shape: short rows have a warp or a part of one", "[lower][gpu]") {
@@ -73,3 +75,5 @@ TEST_CASE("gpu shape: segments fill the chip, divide the rows and are worth a bl
   CHECK(countSegments(/*size=*/2, /*elements=*/1 << 20, /*blocks=*/1) == 1);
   CHECK(countSegments(/*size=*/131101, /*elements=*/1, /*blocks=*/1) == 1); // a prime
 }
+
+} // namespace ashlar::test::gpu_shape_test

@@ -14,7 +14,8 @@
 #include "mlir/Pass/PassManager.h"
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
+namespace ashlar::test::kernel_size_test {
+
 using namespace mlir;
 
 namespace {
@@ -220,3 +221,5 @@ TEST_CASE("fusion: one kernel holds what two held together", "[lower][fuse]") {
   CHECK(size.live == 9);
   CHECK(size.inputs.size() == 3);
 }
+
+} // namespace ashlar::test::kernel_size_test

@@ -13,7 +13,8 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-using namespace ashlar;
+namespace ashlar::test::kernels_test {
+
 using namespace mlir;
 
 namespace {
@@ -527,3 +528,5 @@ TEST_CASE("kernels: rounded products and quotients stay so", "[lower][kernels]")
                                     type, 40, 50),
                                target) == 0);
 }
+
+} // namespace ashlar::test::kernels_test

@@ -13,7 +13,8 @@
 #include <cmath>
 #include <limits>
 
-using namespace ashlar;
+namespace ashlar::test::attention_kernels_test {
+
 using namespace mlir;
 using reference::Tensor;
 
@@ -361,3 +362,5 @@ TEST_CASE("attention kernels: scores of thousands", "[numbers][cuda]") {
   form.keys = 100;
   check(form, /*scaleOfInputs=*/20);
 }
+
+} // namespace ashlar::test::attention_kernels_test

@@ -18,7 +18,8 @@
 #include <limits>
 #include <set>
 
-using namespace ashlar;
+namespace ashlar::test::integer_ops_test {
+
 using namespace mlir;
 using reference::Tensor;
 
@@ -381,3 +382,5 @@ TEST_CASE("integer ops: every element-wise op of integers has a row", "[numbers]
   }
   CHECK(found == 12);
 }
+
+} // namespace ashlar::test::integer_ops_test

@@ -15,7 +15,8 @@
 #include <limits>
 #include <set>
 
-using namespace ashlar;
+namespace ashlar::test::onnx_ops_test {
+
 using namespace mlir;
 using onnx::TensorProto;
 using test::Bound;
@@ -409,3 +410,5 @@ TEST_CASE("onnx ops: LayerNormalization without an epsilon", "[numbers]") {
     CHECK(test::differenceFrom(a.getFloat(i) / spread(row), results[0].getFloat(i), {8}, /*anyZero=*/false) == "");
   }
 }
+
+} // namespace ashlar::test::onnx_ops_test

@@ -18,7 +18,8 @@
 #include <regex>
 #include <set>
 
-using namespace ashlar;
+namespace ashlar::test::scalar_ops_test {
+
 using namespace mlir;
 using test::Bound;
 using test::Exact;
@@ -372,3 +373,5 @@ TEST_CASE("scalar ops: functions of rows keep special values in every column", "
     }
   }
 }
+
+} // namespace ashlar::test::scalar_ops_test

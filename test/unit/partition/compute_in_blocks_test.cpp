@@ -18,9 +18,9 @@
 
 #include <random>
 
+namespace ashlar::test::compute_in_blocks_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::test;
 
 namespace {
 
@@ -372,3 +372,5 @@ TEST_CASE("compute in blocks: losses on a sharded vocabulary give the same numbe
     }
   }
 }
+
+} // namespace ashlar::test::compute_in_blocks_test

@@ -11,6 +11,8 @@
 #include <optional>
 #include <random>
 
+namespace ashlar::test::recompute_choice_test {
+
 using namespace ashlar::partition;
 
 namespace {
@@ -200,3 +202,5 @@ TEST_CASE("recompute choice: the cheapest of all choices for any cost of a byte"
   CHECK(points > 6000); // the graphs are no trivial ones
   CHECK(between > 900);
 }
+
+} // namespace ashlar::test::recompute_choice_test

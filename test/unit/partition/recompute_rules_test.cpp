@@ -10,7 +10,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
+namespace ashlar::test::recompute_rules_test {
+
 using dist::RecomputeRules;
 
 namespace {
@@ -92,3 +93,5 @@ TEST_CASE("recompute rules: errors name the rule that matches none, and the two 
   CHECK(Rules({{"layer*", "comm"}, {"*0", "!comm"}}).check({"layer0.up"}).find("the recompute_comm false but") != std::string::npos);
   CHECK(Rules({{"*", "gather"}, {"*0", "!gather"}}).check({"layer0.up"}).find("the recompute_param_gather false but") != std::string::npos);
 }
+
+} // namespace ashlar::test::recompute_rules_test

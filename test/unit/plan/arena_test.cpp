@@ -10,7 +10,8 @@
 #include <numeric>
 #include <random>
 
-using namespace ashlar;
+namespace ashlar::test::arena_test {
+
 using lower::Lifetime;
 
 namespace {
@@ -155,3 +156,5 @@ TEST_CASE("arena: nothing to place", "[plan][arena]") {
   REQUIRE(lower::packArena({{0, 5, 0}}).bytes == 0);
   REQUIRE(lower::largestLiveSet({}) == 0);
 }
+
+} // namespace ashlar::test::arena_test

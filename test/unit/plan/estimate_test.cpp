@@ -22,9 +22,9 @@
 
 #include <cmath>
 
-using namespace mlir;
+namespace ashlar::test::estimate_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -262,4 +262,4 @@ TEST_CASE("estimate: narrow products, and a device that is too slow", "[plan][es
   CHECK(estimateWith("8192", "#dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1>") == INT64_MAX);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::estimate_test

@@ -23,7 +23,8 @@
 #include <catch2/catch.hpp>
 #include <fstream>
 
-using namespace ashlar;
+namespace ashlar::test::image_test {
+
 using namespace mlir;
 using Catch::Matchers::Contains;
 
@@ -382,3 +383,5 @@ TEST_CASE("plan: each subject has its line", "[plan][report]") {
   CHECK_THAT(text, Contains("determinism  refused"));
   CHECK(llvm::StringRef(text).count('\n') <= 12);
 }
+
+} // namespace ashlar::test::image_test

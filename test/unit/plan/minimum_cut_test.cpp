@@ -9,6 +9,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::minimum_cut_test {
+
 using ashlar::analysis::MinimumCut;
 
 namespace {
@@ -82,3 +84,5 @@ TEST_CASE("minimum cut: edges that no cut has", "[plan][minimum_cut]") {
   graph.addEdge(4, 1, 1);
   CHECK(graph.behind(0, 1) == std::vector<bool>{false, true, false, true, false});
 }
+
+} // namespace ashlar::test::minimum_cut_test

@@ -9,7 +9,8 @@
 #include <catch2/catch.hpp>
 #include <random>
 
-using namespace ashlar;
+namespace ashlar::test::overlap_schedule_test {
+
 using analysis::CostedOp;
 using analysis::OverlapSchedule;
 using analysis::ScheduledEvent;
@@ -214,3 +215,5 @@ TEST_CASE("overlap: what only a longer collective waits for goes before other op
   ops = {compute(10), compute(10), compute(2), collective(20, kMiB, {2})};
   CHECK(text(analysis::scheduleOverlap(ops)) == "run 0, run 1, run 2, start 3, wait 3");
 }
+
+} // namespace ashlar::test::overlap_schedule_test

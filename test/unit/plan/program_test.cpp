@@ -13,7 +13,8 @@
 #include "mlir/Pass/PassManager.h"
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
+namespace ashlar::test::program_test {
+
 using namespace mlir;
 
 namespace {
@@ -129,3 +130,5 @@ TEST_CASE("program: planned programs do what the programs on tensors do", "[plan
   REQUIRE(copies > 100);
   REQUIRE(sideBySide > 100);
 }
+
+} // namespace ashlar::test::program_test

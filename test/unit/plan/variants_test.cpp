@@ -11,7 +11,8 @@
 
 #include <catch2/catch.hpp>
 
-using namespace ashlar;
+namespace ashlar::test::variants_test {
+
 using namespace mlir;
 using Catch::Matchers::Contains;
 
@@ -246,3 +247,5 @@ TEST_CASE("passes of plugins: each point has its place", "[pipelines]") {
   CHECK(llvm::count(names, "device") == 0);
   CHECK(namesOf(fusion).front() == "device");
 }
+
+} // namespace ashlar::test::variants_test

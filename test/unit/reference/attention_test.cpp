@@ -14,10 +14,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::attention_test {
+
 using namespace mlir;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -199,4 +199,4 @@ TEST_CASE("attention: forward and backward share scores and weights where they a
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::attention_test

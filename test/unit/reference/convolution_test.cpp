@@ -10,10 +10,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::convolution_test {
+
 using namespace mlir;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -117,4 +117,4 @@ TEST_CASE("products of a convolution are counted", "[reference][convolution]") {
   CHECK(ops == 3);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::convolution_test

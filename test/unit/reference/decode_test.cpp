@@ -15,9 +15,9 @@
 
 #include <random>
 
+namespace ashlar::test::decode_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::test;
 using reference::Tensor;
 
 namespace {
@@ -107,3 +107,5 @@ TEST_CASE("decode: prefill and decode give the logits of the model", "[decode]")
 }
 
 } // namespace
+
+} // namespace ashlar::test::decode_test

@@ -10,12 +10,12 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::equivalence_test {
+
 using namespace mlir;
 using ashlar::reference::EquivalenceOptions;
 using ashlar::reference::RankTensors;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -369,4 +369,4 @@ TEST_CASE("canonicalizing and CSE change no number", "[reference][equivalence]")
   CHECK(opsAfter < opsBefore * 9 / 10);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::equivalence_test

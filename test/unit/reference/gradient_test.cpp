@@ -12,10 +12,10 @@
 
 #include <set>
 
+namespace ashlar::test::gradient_test {
+
 using namespace mlir;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -489,4 +489,4 @@ TEST_CASE("every op with a gradient has a case", "[reference][gradient]") {
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::gradient_test

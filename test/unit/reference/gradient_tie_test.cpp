@@ -11,10 +11,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::gradient_tie_test {
+
 using namespace mlir;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -97,4 +97,4 @@ TEST_CASE("pow at zero has finite gradients", "[reference][gradient]") {
   check(gradients[1], {0, 0, 0});
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::gradient_tie_test

@@ -11,10 +11,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::insert_test {
+
 using namespace mlir;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 TEST_CASE("insert: its expansion is the reference semantics", "[reference][insert]") {
   const uint64_t seed = testSeed();
@@ -57,4 +57,4 @@ TEST_CASE("insert: its expansion is the reference semantics", "[reference][inser
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::insert_test

@@ -15,11 +15,11 @@
 
 #include <cmath>
 
+namespace ashlar::test::mixed_precision_test {
+
 using namespace mlir;
 using ashlar::reference::Interpreter;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -265,4 +265,4 @@ TEST_CASE("loss scale: a power of two changes no gradient", "[train][narrow]") {
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::mixed_precision_test

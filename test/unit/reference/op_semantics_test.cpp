@@ -11,10 +11,10 @@
 #include <cmath>
 #include <set>
 
+namespace ashlar::test::op_semantics_test {
+
 using namespace mlir;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -507,4 +507,4 @@ TEST_CASE("random numbers have their mean and variance", "[reference][semantics]
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::op_semantics_test

@@ -11,9 +11,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::phases_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 TEST_CASE("phases: results, gradients, and what becomes of them", "[phases]") {
   // The name of each op is its phase. Shared: what two phases use belongs to the first.
@@ -90,4 +90,4 @@ TEST_CASE("phases: without gradients what is written beside the results is the u
   CHECK(phaseOfFirst("forward") == nn::Phase::Forward);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::phases_test

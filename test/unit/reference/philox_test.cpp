@@ -10,7 +10,7 @@
 
 #include <random>
 
-namespace ashlar::test {
+namespace ashlar::test::philox_test {
 
 TEST_CASE("philox gives the known answers", "[reference][philox]") {
   CHECK(nn::philox({0, 0, 0, 0}, {0, 0}) == nn::PhiloxWords{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
@@ -34,4 +34,4 @@ TEST_CASE("the runtime draws the same words", "[reference][philox]") {
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::philox_test

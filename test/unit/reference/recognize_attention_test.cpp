@@ -15,10 +15,10 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::recognize_attention_test {
+
 using namespace mlir;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -336,4 +336,4 @@ TEST_CASE("recognize attention: every form computes what it did", "[reference][a
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::recognize_attention_test

@@ -18,9 +18,9 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::repeat_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::test;
 using reference::Tensor;
 
 namespace {
@@ -317,3 +317,5 @@ TEST_CASE("nn.repeat: mixed precision on random programs", "[reference][repeat]"
   CHECK(ofRepeats > 0);
   CHECK(kept > 50);
 }
+
+} // namespace ashlar::test::repeat_test

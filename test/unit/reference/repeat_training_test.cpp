@@ -21,9 +21,9 @@
 #include <cmath>
 #include <map>
 
+namespace ashlar::test::repeat_training_test {
+
 using namespace mlir;
-using namespace ashlar;
-using namespace ashlar::test;
 using reference::Tensor;
 
 namespace {
@@ -340,3 +340,5 @@ func.func @train_step(%x: tensor<3x4xf64>) -> tensor<f64> attributes {nn.program
   CHECK(repeats[nn::Phase::Forward] == 1);
   CHECK(repeats[nn::Phase::Backward] == 1);
 }
+
+} // namespace ashlar::test::repeat_training_test

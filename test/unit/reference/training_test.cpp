@@ -12,12 +12,12 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::training_test {
+
 using namespace mlir;
 using ashlar::reference::Interpreter;
 using ashlar::reference::RankTensors;
 using ashlar::reference::Tensor;
-
-namespace ashlar::test {
 
 namespace {
 
@@ -173,4 +173,4 @@ TEST_CASE("training lowers the loss, and canonicalizing changes none of it", "[t
   CHECK(*difference == 0);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::training_test

@@ -16,9 +16,9 @@
 #include <map>
 #include <set>
 
-using namespace mlir;
+namespace ashlar::test::explained_plans_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -87,4 +87,4 @@ TEST_CASE("explain: the plans it prints are what the program sends", "[report][p
   CHECK(kinds.size() > 20);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::explained_plans_test

@@ -16,9 +16,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::report_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -242,4 +242,4 @@ TEST_CASE("units: the largest unit of which there is one", "[report]") {
   CHECK((report::counted(1, "rank") == "1 rank" && report::counted(0, "rank") == "0 ranks"));
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::report_test

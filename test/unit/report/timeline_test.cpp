@@ -13,7 +13,8 @@
 #include <random>
 #include <tuple>
 
-using namespace ashlar;
+namespace ashlar::test::timeline_test {
+
 using analysis::OrderedRun;
 using analysis::StageWork;
 using analysis::TimedProgram;
@@ -324,3 +325,5 @@ TEST_CASE("timeline: as a picture", "[report][timeline]") {
   std::string large = report::timelineSvg(factsOf(chain("GPIPE", 4, 100, {1, 1000}), 100), "large");
   CHECK(large.find("class=\"message\"") == std::string::npos);
 }
+
+} // namespace ashlar::test::timeline_test

@@ -7,6 +7,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::base_test {
+
 using namespace ashlar::rt;
 
 TEST_CASE("status: the first failure wins", "[runtime][status]") {
@@ -38,3 +40,5 @@ TEST_CASE("philox: uniforms are exact fractions below one", "[runtime][philox]")
   CHECK(uniformDouble({0xffffffff, 0xffffffff, 0, 0}) == 1 - 0x1p-53);
   CHECK(uniformDouble({0, 64, 0, 0}) == 0x1p-53);
 }
+
+} // namespace ashlar::test::base_test

@@ -12,6 +12,8 @@
 #include <random>
 #include <thread>
 
+namespace ashlar::test::comm_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -272,3 +274,5 @@ TEST_CASE("prepare: a collective that contradicts itself is refused with both va
   sum.buffers[1].space = ASHLAR_RT_CONSTANT;
   CHECK(message() == "sum: all_reduce needs both buffers in the arena");
 }
+
+} // namespace ashlar::test::comm_test

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <vector>
 
+namespace ashlar::test::fixed_weights_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -206,3 +208,5 @@ TEST_CASE("fixed weights: programs share them, whichever runs first", "[runtime]
   check(ASHLAR_RT_RUN, kPixels * kOut, other);
   check(ASHLAR_RT_TRAIN_STEP, kOut, other);
 }
+
+} // namespace ashlar::test::fixed_weights_test

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <limits>
 
+namespace ashlar::test::half_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -65,3 +67,5 @@ TEST_CASE("half: f16 holds and rounds every number", "[runtime][half]") {
 TEST_CASE("half: bf16 holds and rounds every number", "[runtime][half]") {
   checkAll<Bf16>(0x7f80, 7, 127);
 }
+
+} // namespace ashlar::test::half_test

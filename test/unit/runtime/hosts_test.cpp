@@ -16,6 +16,8 @@
 #include <random>
 #include <set>
 
+namespace ashlar::test::hosts_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -247,3 +249,5 @@ TEST_CASE("hosts: a tree of partial sums is that of all inputs, or one of hosts"
     }
   }
 }
+
+} // namespace ashlar::test::hosts_test

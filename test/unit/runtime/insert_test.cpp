@@ -10,6 +10,8 @@
 #include <numeric>
 #include <vector>
 
+namespace ashlar::test::insert_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -107,3 +109,5 @@ TEST_CASE("insert: buffers that do not fit are refused", "[runtime][insert]") {
   example.buffers[1] = {ASHLAR_RT_ARENA, ASHLAR_RT_I32, 0, sizeof(int64_t)};
   CHECK_THAT(example.error(), Contains("an index of type 3 and 8 bytes"));
 }
+
+} // namespace ashlar::test::insert_test

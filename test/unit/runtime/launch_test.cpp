@@ -20,6 +20,8 @@
 #include <numeric>
 #include <thread>
 
+namespace ashlar::test::launch_test {
+
 using namespace ashlar::rt;
 using ashlar::test::makeToyForward;
 using ashlar::test::makeToyTraining;
@@ -332,3 +334,5 @@ TEST_CASE("host: the cores of the process are counted whatever the thread is bou
     CHECK(usableCores() == 1); // still bound
   }).join();
 }
+
+} // namespace ashlar::test::launch_test

@@ -11,6 +11,8 @@
 #include <map>
 #include <random>
 
+namespace ashlar::test::message_order_test {
+
 using namespace ashlar::rt;
 using ashlar::test::ToyPipeline;
 
@@ -406,3 +408,5 @@ TEST_CASE("message order: what cannot be done is refused", "[runtime][stages][me
   CHECK(orderMessages(all, runs, 0, order).message() ==
         "the stages wait for each other: backward of micro-batch 0 on stage 0 is never due");
 }
+
+} // namespace ashlar::test::message_order_test

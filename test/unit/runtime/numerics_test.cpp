@@ -11,6 +11,7 @@
 #include <limits>
 #include <vector>
 
+namespace ashlar::test::numerics_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -50,3 +51,5 @@ TEST_CASE("numerics: an instruction answers for what it wrote, not for what it r
 }
 
 } // namespace
+
+} // namespace ashlar::test::numerics_test

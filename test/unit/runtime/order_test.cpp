@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+namespace ashlar::test::order_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -83,3 +85,5 @@ TEST_CASE("order: what cannot be run is refused", "[runtime][order]") {
   CHECK(Fixture({{0, 1, 1}, {0, 0, 1}}, {{0, 2, 1, 0}}).walk(2) == "f takes batch 0 of a step for micro-batch 1");
   CHECK(Fixture({{0, 0, 1}, {1, 1, 0}}, {{0, 2, 1, 0}}).walk(2) == "a step takes 1 batches but has 2 micro-batches");
 }
+
+} // namespace ashlar::test::order_test

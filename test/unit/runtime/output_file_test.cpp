@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace ashlar::test::output_file_test {
+
 using namespace ashlar::rt;
 
 TEST_CASE("output: a signal removes what has no name yet, and what has one stays", "[base][output]") {
@@ -58,3 +60,5 @@ TEST_CASE("output: an error of a write is remembered and names the file", "[base
   }
   CHECK(std::filesystem::is_empty(folder.path()));
 }
+
+} // namespace ashlar::test::output_file_test

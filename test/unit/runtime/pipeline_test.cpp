@@ -15,6 +15,8 @@
 #include <mutex>
 #include <thread>
 
+namespace ashlar::test::pipeline_test {
+
 using namespace ashlar::rt;
 using ashlar::test::kToyRows;
 using ashlar::test::ToyPipeline;
@@ -310,3 +312,5 @@ TEST_CASE("pipeline: a step of a stage allocates nothing", "[runtime][stages]") 
   other.join();
   CHECK(counted == 0);
 }
+
+} // namespace ashlar::test::pipeline_test

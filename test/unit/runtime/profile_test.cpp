@@ -8,6 +8,8 @@
 
 #include <sstream>
 
+namespace ashlar::test::profile_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -164,3 +166,5 @@ TEST_CASE("profile: a collective of a loop is expected to take its time in each 
   CHECK(line(text.substr(text.rfind("10 all_gather")), "75 % hidden") ==
         "10 all_gather cell: 50.00 us, 80 % hidden; expected 40.00 us, 75 % hidden");
 }
+
+} // namespace ashlar::test::profile_test

@@ -11,6 +11,8 @@
 #include <atomic>
 #include <functional>
 
+namespace ashlar::test::progress_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -125,3 +127,5 @@ TEST_CASE("progress: a thread that was never started, or has work left, ends", "
     progress.start(slow, kUnwatched);
   }
 }
+
+} // namespace ashlar::test::progress_test

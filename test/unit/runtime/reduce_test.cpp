@@ -13,6 +13,8 @@
 #include <random>
 #include <vector>
 
+namespace ashlar::test::reduce_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -106,3 +108,5 @@ TEST_CASE("reduce: unknown types and reductions are refused", "[runtime][reduce]
   CHECK(Reducer::create(99, ASHLAR_RT_SUM, reducer).message() == "cannot reduce elements of unknown type 99");
   CHECK_FALSE(Reducer::create(ASHLAR_RT_F32, 9, reducer).ok());
 }
+
+} // namespace ashlar::test::reduce_test

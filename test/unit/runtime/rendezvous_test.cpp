@@ -21,6 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace ashlar::test::rendezvous_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -260,3 +262,5 @@ TEST_CASE("waiting: the rank at the end of those that wait for each other is nam
   }
   unsetenv("ASHLAR_PATIENCE");
 }
+
+} // namespace ashlar::test::rendezvous_test

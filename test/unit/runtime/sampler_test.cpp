@@ -9,6 +9,7 @@
 #include <cmath>
 #include <map>
 
+namespace ashlar::test::sampler_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -97,3 +98,5 @@ TEST_CASE("sampler: logits from which nothing can be drawn are reported", "[runt
 }
 
 } // namespace
+
+} // namespace ashlar::test::sampler_test

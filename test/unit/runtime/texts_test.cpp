@@ -12,6 +12,7 @@
 #include <fstream>
 #include <unistd.h>
 
+namespace ashlar::test::texts_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -106,3 +107,5 @@ TEST_CASE("texts: new tokens are lines, or rows filled up with -1", "[runtime][t
 }
 
 } // namespace
+
+} // namespace ashlar::test::texts_test

@@ -16,6 +16,8 @@
 #include <random>
 #include <sstream>
 
+namespace ashlar::test::trace_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -303,3 +305,5 @@ TEST_CASE("trace: messages that are on their way together have a track each", "[
   CHECK_THAT(text, Catch::Contains(R"("tid":100008,"ts":1.000,"dur":5.000)") && Catch::Contains(R"("tid":100009,"ts":5.500,"dur":2.500)"));
   CHECK_THAT(text, Catch::Contains(R"("name":"sends 2")") && Catch::Contains(R"("name":"sends 3")") && !Catch::Contains("sends 4"));
 }
+
+} // namespace ashlar::test::trace_test

@@ -9,6 +9,8 @@
 
 #include <deque>
 
+namespace ashlar::test::unrolled_program_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -138,3 +140,5 @@ TEST_CASE("unrolled: an iteration waits for the collective of the one before", "
   }
   CHECK(waits == std::vector<int>{-1, 0, 1, 2, 3, 4});
 }
+
+} // namespace ashlar::test::unrolled_program_test

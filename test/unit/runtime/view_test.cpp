@@ -10,6 +10,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::view_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -90,3 +92,5 @@ TEST_CASE("view: a halo moves what a device lacks, each element once, and zeros 
   tensor.split_dim = 0;
   CHECK(!CollectiveShape::create(desc, tensor, /*members=*/2, 2 * 6 * 4, 2 * 7 * 4, collective).ok());
 }
+
+} // namespace ashlar::test::view_test

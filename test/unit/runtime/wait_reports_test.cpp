@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::wait_reports_test {
+
 using namespace ashlar::rt;
 
 TEST_CASE("wait reports: the rank at the end of the chain is named", "[runtime][comm][waits]") {
@@ -77,3 +79,5 @@ TEST_CASE("wait reports: a rank that waits for one of its own host speaks before
   CHECK_FALSE(first.isFirst(2));
   CHECK(near.isFirst(2));
 }
+
+} // namespace ashlar::test::wait_reports_test

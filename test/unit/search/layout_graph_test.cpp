@@ -22,9 +22,9 @@
 
 #include <set>
 
-using namespace mlir;
+namespace ashlar::test::layout_graph_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -500,4 +500,4 @@ TEST_CASE("colour classes: layers in the middle of a model are one", "[search]")
   CHECK(classes.tensors[stated.problem->variables[0].second] != classes.tensors[stated.problem->variables[8].second]);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::layout_graph_test

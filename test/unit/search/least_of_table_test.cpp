@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace ashlar::test {
+namespace ashlar::test::least_of_table_test {
 
 using namespace search;
 using Cost = search::Cost; // not that of dialects/support
@@ -43,4 +43,4 @@ TEST_CASE("search: the least of rows and columns is that of their numbers", "[se
   }
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::least_of_table_test

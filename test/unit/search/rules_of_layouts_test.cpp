@@ -16,9 +16,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::rules_of_layouts_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -241,4 +241,4 @@ TEST_CASE("rules: they lead to what the search finds, and none can be left out",
   CHECK(shortest > 20);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::rules_of_layouts_test

@@ -10,8 +10,7 @@
 
 #include <limits>
 
-namespace ashlar::test {
-
+namespace ashlar::test::runner_up_test {
 namespace {
 
 using namespace search;
@@ -110,4 +109,4 @@ TEST_CASE("names: globs of names that differ in numbers, and of such globs", "[s
   CHECK(joinGlobs("fc1.weight", "head") == "");
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::runner_up_test

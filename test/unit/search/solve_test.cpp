@@ -13,8 +13,7 @@
 #include <limits>
 #include <numeric>
 
-namespace ashlar::test {
-
+namespace ashlar::test::solve_test {
 namespace {
 
 using namespace search;
@@ -214,4 +213,4 @@ TEST_CASE("search: one choice that nothing may stand beside is no way out", "[se
   CHECK(found.bound == 6);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::solve_test

@@ -10,6 +10,8 @@
 #include <limits>
 #include <random>
 
+namespace ashlar::test::balance_test {
+
 using namespace ashlar::stage;
 
 namespace {
@@ -103,3 +105,5 @@ TEST_CASE("stages: no cuts are better on random models", "[stage][balance]") {
     }
   }
 }
+
+} // namespace ashlar::test::balance_test

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::order_file_test {
+
 using namespace ashlar::stage;
 
 namespace {
@@ -89,3 +91,5 @@ TEST_CASE("order file: each stage runs each of its programs for each micro-batch
   CHECK(llvm::toString(file->checkComplete({{{P::Backward}}, {}})) ==
         "order.txt:1: stage 0 has no B0; it runs backward of each of the 2 micro-batches");
 }
+
+} // namespace ashlar::test::order_file_test

@@ -13,6 +13,8 @@
 #include <map>
 #include <set>
 
+namespace ashlar::test::schedule_test {
+
 using namespace ashlar::stage;
 
 namespace {
@@ -241,3 +243,5 @@ TEST_CASE("schedule: an order that deadlocks is told with the cycle", "[stage][s
   CHECK(chooseSlots(late, skip, deadlock) == std::vector<int64_t>{2, 2, 2});
   CHECK(deadlock.empty());
 }
+
+} // namespace ashlar::test::schedule_test

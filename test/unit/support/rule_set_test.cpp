@@ -9,7 +9,8 @@
 
 #include <ctime>
 
-using namespace ashlar;
+namespace ashlar::test::rule_set_test {
+
 using llvm::StringRef;
 
 namespace {
@@ -242,3 +243,5 @@ TEST_CASE("rule sets: as many rules as names are found in linear time", "[suppor
   CHECK(set.checkMatches(names).find("nearest names: \"model.layer17.weight\"") != std::string::npos);
   CHECK(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC < 10);
 }
+
+} // namespace ashlar::test::rule_set_test

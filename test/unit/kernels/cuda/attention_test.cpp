@@ -9,7 +9,8 @@
 
 #include <cmath>
 
-using namespace ashlar;
+namespace ashlar::test::attention_test {
+
 using namespace ashlar::rt;
 using ashlar::test::EmulatedDevice;
 using ashlar::test::Setting;
@@ -286,3 +287,5 @@ TEST_CASE("cuda attention: more workspace than planned is the user's choice", "[
   CHECK(attentions.extraBytes() == uint64_t{192} << 20);
   CHECK_THAT(attentions.relaxed().at(0), Contains("attention1: ASHLAR_CUDNN_RELAX takes engine 4"));
 }
+
+} // namespace ashlar::test::attention_test

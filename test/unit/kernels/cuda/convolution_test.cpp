@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
-using namespace ashlar;
+namespace ashlar::test::convolution_test {
+
 using namespace ashlar::rt;
 using ashlar::test::EmulatedDevice;
 using ashlar::test::Setting;
@@ -143,3 +144,5 @@ TEST_CASE("convolution: a word of ASHLAR_CUDNN_RELAX that is none is refused", "
         "ASHLAR_CUDNN_RELAX=tf32,exact: \"exact\" is not one of workspace,tf32,winograd,nondeterministic; give some of these, with commas "
         "between");
 }
+
+} // namespace ashlar::test::convolution_test

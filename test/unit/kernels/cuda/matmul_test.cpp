@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <cmath>
 
-using namespace ashlar;
+namespace ashlar::test::matmul_test {
+
 using namespace ashlar::rt;
 using ashlar::test::EmulatedDevice;
 using ashlar::test::Setting;
@@ -409,3 +410,5 @@ TEST_CASE("matmul: the kernels of gelu at the ends of its range", "[cuda][matmul
   call.n = 12;
   CHECK_THAT(kernels.prepare(gpu.device, call).message(), Contains("no kernel replaces the epilogue of a product of 1 x 12"));
 }
+
+} // namespace ashlar::test::matmul_test

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::attention_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -81,3 +82,5 @@ TEST_CASE("cuda attention: the workspace is the sums of gradients, and cuDNN's",
 }
 
 } // namespace
+
+} // namespace ashlar::test::attention_test

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 
+namespace ashlar::test::collective_plan_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -209,3 +210,5 @@ TEST_CASE("plan: what is dense and in order is sent from and received where it l
 }
 
 } // namespace
+
+} // namespace ashlar::test::collective_plan_test

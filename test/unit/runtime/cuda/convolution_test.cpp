@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::convolution_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -72,3 +73,5 @@ TEST_CASE("convolution: buffers that do not fit are refused", "[cuda][convolutio
 }
 
 } // namespace
+
+} // namespace ashlar::test::convolution_test

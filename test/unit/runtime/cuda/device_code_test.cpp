@@ -8,6 +8,7 @@
 
 #include <vector>
 
+namespace ashlar::test::device_code_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -56,3 +57,5 @@ TEST_CASE("device code: a chip that none runs on is told with what there is", "[
 }
 
 } // namespace
+
+} // namespace ashlar::test::device_code_test

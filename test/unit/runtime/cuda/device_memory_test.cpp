@@ -8,6 +8,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::device_memory_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -90,3 +92,5 @@ TEST_CASE("links: one for each direction in which something is sent", "[runtime]
   CHECK(blocksOfLink(132, 20) == 3);
   CHECK(blocksOfLink(132, 200) == 1);
 }
+
+} // namespace ashlar::test::device_memory_test

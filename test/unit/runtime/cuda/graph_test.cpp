@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::graph_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -58,3 +59,5 @@ TEST_CASE("graph: a capture that fails leaves nothing behind", "[cuda][graph]") 
 }
 
 } // namespace
+
+} // namespace ashlar::test::graph_test

@@ -9,6 +9,7 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::library_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -48,3 +49,5 @@ TEST_CASE("library: the first symbol that is missing is named", "[cuda][library]
 }
 
 } // namespace
+
+} // namespace ashlar::test::library_test

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::matmul_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -123,3 +124,5 @@ TEST_CASE("matmul: buffers that do not fit are refused", "[cuda][matmul]") {
 }
 
 } // namespace
+
+} // namespace ashlar::test::matmul_test

@@ -8,6 +8,7 @@
 
 #include <deque>
 
+namespace ashlar::test::schedule_test {
 namespace {
 
 using namespace ashlar::rt;
@@ -134,3 +135,5 @@ TEST_CASE("schedule: collectives that follow each other join when neither waits"
 }
 
 } // namespace
+
+} // namespace ashlar::test::schedule_test

@@ -6,6 +6,8 @@
 
 #include <catch2/catch.hpp>
 
+namespace ashlar::test::addresses_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -76,3 +78,5 @@ TEST_CASE("addresses: of this host", "[runtime][comm][tcp]") {
   const std::string message = findAddresses("203.0.113.0/24", none).message(); // a network for documentation
   CHECK(message.find("ASHLAR_NETWORK is \"203.0.113.0/24\" but this host has 127.0.0.1/8") == 0);
 }
+
+} // namespace ashlar::test::addresses_test

@@ -8,6 +8,8 @@
 
 #include <string>
 
+namespace ashlar::test::hmac_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -55,3 +57,5 @@ TEST_CASE("hmac: digests that differ in one bit are not equal", "[runtime][comm]
     CHECK(!areEqual(digest, other));
   }
 }
+
+} // namespace ashlar::test::hmac_test

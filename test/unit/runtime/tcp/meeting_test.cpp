@@ -13,6 +13,8 @@
 
 #include <netinet/in.h>
 
+namespace ashlar::test::meeting_test {
+
 using namespace ashlar::rt;
 using ashlar::test::Board;
 using ashlar::test::runRanks;
@@ -203,3 +205,5 @@ TEST_CASE("meeting: an address that leads nowhere, or to another process, costs 
   CHECK((found[0].ok() && found[1].ok()));
   CHECK(seconds() - begin < 1);
 }
+
+} // namespace ashlar::test::meeting_test

@@ -12,6 +12,8 @@
 #include <cstring>
 #include <random>
 
+namespace ashlar::test::transport_test {
+
 using namespace ashlar::rt;
 using ashlar::test::Board;
 using ashlar::test::runRanks;
@@ -312,3 +314,5 @@ TEST_CASE("allGather: any number of ranks and bytes", "[runtime][comm][tcp]") {
     CHECK(status.message() == "");
   }
 }
+
+} // namespace ashlar::test::transport_test

@@ -8,6 +8,8 @@
 
 #include <poll.h>
 
+namespace ashlar::test::words_test {
+
 using namespace ashlar::rt;
 
 namespace {
@@ -122,3 +124,5 @@ TEST_CASE("words: a flood does not keep a rank", "[runtime][comm][tcp]") {
   job.ranks[1]->tellEnd();
   CHECK(job.ranks[0]->listen());
 }
+
+} // namespace ashlar::test::words_test

@@ -104,10 +104,10 @@ class Found:
             assert self.first(path, kind) == layout, f"{kind} at {path} is {self.first(path, kind)}, expected {layout}"
 
 
-def plan(model, job):
+def plan(model, job, *options):
     """Nanoseconds of a step."""
     pathlib.Path("plan.txtpb").write_text(job)
-    return json.loads(run(TOOLS / "ashlarc", "plan", model, "--job", "plan.txtpb", *PATIENCE, "--json", "-"))["meshes"][0]["step_ns"]
+    return json.loads(run(TOOLS / "ashlarc", "plan", model, "--job", "plan.txtpb", *PATIENCE, "--json", "-", *options))["meshes"][0]["step_ns"]
 
 
 def search(name, model, job, known=(), *options, program="train_step"):
@@ -115,7 +115,7 @@ def search(name, model, job, known=(), *options, program="train_step"):
     pathlib.Path("auto.txtpb").write_text("mode: AUTO\n" + job)
     run(TOOLS / "ashlarc", model, "--job", "auto.txtpb", "--emit", "dist", "-o", "auto.mlir", "--save-strategy", "found.txtpb", "--report", "report.json", *PATIENCE, *options)
     report = json.loads(pathlib.Path("report.json").read_text())["search"]
-    step = next(each["step_ns"] for each in report["strategies"] if each["name"] == report["taken"])
+    step = plan(model, "mode: AUTO\n" + job, *options)
     others = [plan(model, each + job) for each in known]
     print(f"{name}: {step / 1e3:.1f} us predicted ({report['taken']}); as known: {', '.join(f'{other / 1e3:.1f} us' for other in others) or '-'}", flush=True)
     assert all(step <= other for other in others), f"{name}: a known strategy is predicted to be faster"

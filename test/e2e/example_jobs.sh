@@ -13,7 +13,7 @@ for job in "$jobs"/*.txtpb; do
   # shellcheck disable=SC2086 # a name and its options
   "$tools/ashlar-zoo" $model -o "$name.onnx"
   "$tools/ashlarc" "$name.onnx" --job "$job" -o "$name" --report "$name.json"
-  if ! grep -q 'mesh { devices:' "$job"; then # else the plan lists many meshes
+  if ! grep -qE '^mode: HYBRID|mesh { devices:' "$job"; then # one device's program; else the plan lists many meshes
     "$tools/ashlarc" plan "$name.onnx" --job "$job" --json plan.json > plan.log
     runs=$(sed -n 's/^accumulate[a-z_]*: \([0-9]*\).*/\1/p' "$job")
     python3 "$(dirname "$0")/../driver/plan_against_report.py" plan.json "$name.json" "${runs:-1}" || fail "the plan of $name is not that of its program"

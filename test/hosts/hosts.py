@@ -5,8 +5,8 @@
     hosts.py BIN [--long] [--only NAME,...]
 
 BIN has the tools. Prints a line for each case, and ends with 1 when one fails; with 77 and the reason where the machine allows no namespaces. --long has
-more of each: every level of ZeRO, four hosts, slow links. Each case has a lab of its own; most of them wait most of the time, so several run at once,
-each in a process.
+more of each: every level of ZeRO, four hosts, slow links. Each case has a lab of its own; those that wait most of the time run several at once, each in a
+process.
 """
 
 import argparse
@@ -28,18 +28,18 @@ from programs import Programs, Run, data_parallel, expect_close, losses, pipelin
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TOLERANCE = 1e-4  # sums over the batch in another order, grown by the steps
 PATIENCE = 3  # ASHLAR_PATIENCE of faults, seconds
-AT_ONCE = 3  # cases, on a machine of two cores
-CASES, LONG, ALONE = {}, set(), set()
+AT_ONCE = 3  # cases that wait
+CASES, LONG, WAITING = {}, set(), set()
 
 
-def case(long=False, alone=False):
-    """alone: it measures times, so that no other case may run beside it."""
+def case(long=False, waits=False):
+    """waits: it waits most of the time, so that others may run beside it."""
     def register(function):
         CASES[function.__name__] = function
         if long:
             LONG.add(function.__name__)
-        if alone:
-            ALONE.add(function.__name__)
+        if waits:
+            WAITING.add(function.__name__)
         return function
     return register
 
@@ -154,17 +154,17 @@ def attack(bench, at_ranks, allowed):
         expect(attacked <= allowed * alone, f"a step takes {attacked:.1f} ms instead of {alone:.1f} ms")
 
 
-@case(alone=True)
+@case()
 def strangers_at_ranks(bench):
     attack(bench, at_ranks=True, allowed=1.3)
 
 
-@case(alone=True)
+@case()
 def strangers_at_mpirun(bench):
     attack(bench, at_ranks=False, allowed=1.3)
 
 
-@case(long=True, alone=True)
+@case(long=True)
 def strangers_on_a_quiet_machine(bench):
     for at_ranks in (True, False):
         attack(bench, at_ranks, allowed=1.05)
@@ -203,7 +203,7 @@ def killed_rank(bench):
         expect_one_error(run, r"^error: rank [45] terminated without reporting an error$")
 
 
-@case()
+@case(waits=True)
 def pulled_cable(bench):
     with Lab(4) as lab:
         run = start_eight(bench, lab, PATIENCE, *KEEPALIVE)
@@ -225,7 +225,7 @@ def refused(bench):
             expect_one_error(run, f"^error: .*{pattern}")
 
 
-@case()
+@case(waits=True)
 def absent_rank(bench):
     with Lab(4) as lab:
         run = start_eight(bench, lab, PATIENCE, line="[ $OMPI_COMM_WORLD_RANK != 5 ] || exec sleep 300; exec")
@@ -233,7 +233,7 @@ def absent_rank(bench):
         expect_one_error(run, r"^error: rank 5 ")
 
 
-@case()
+@case(waits=True)
 def early_end(bench):
     """A rank ends before it joined, with a status that mpirun takes for success."""
     with Lab(4) as lab:
@@ -287,12 +287,12 @@ def supervise(bench, **environment):
         expect(seconds <= 30, f"trains on only {seconds:.1f} s after the cable was pulled")
 
 
-@case()
+@case(waits=True)
 def supervised(bench):
     supervise(bench)  # mpirun misses the host before the ranks do
 
 
-@case()
+@case(waits=True)
 def supervised_impatient(bench):
     supervise(bench, ASHLAR_PATIENCE="1")  # the ranks end first, and mpirun waits for the lost host
 
@@ -331,11 +331,11 @@ def main():
         isolate()
         sys.exit(1 if run_here(options.tools, options.only.split(",")) else 0)
     chosen = [name for name in CASES if options.long or name not in LONG]
-    statuses = {name: run_apart(options.tools, name) for name in chosen if name in ALONE}
+    statuses = {name: run_apart(options.tools, name) for name in chosen if name not in WAITING}
     if SKIPPED in statuses.values():
         sys.exit(SKIPPED)
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        waiting = [name for name in chosen if name not in ALONE]
+        waiting = [name for name in chosen if name in WAITING]
         statuses.update(zip(waiting, pool.map(lambda name: run_apart(options.tools, name), waiting)))
     failed = [name for name, status in statuses.items() if status != 0]
     print(f"{len(chosen) - len(failed)} of {len(chosen)} cases passed" + (f"; failed: {', '.join(failed)}" if failed else ""))

@@ -162,7 +162,7 @@ OwningOpRef<ModuleOp> import(const OnnxModel &model, const frontend::ImportOptio
     throw std::runtime_error("model.onnx" + message.substr(file.getPath().size()));
   }
   if (constexpr size_t kMostBytes = 1 << 13; bytes.size() <= kMostBytes) {
-    importedModels().push_back({model.proto, options});
+    importedModels().push_back({model.proto, options, Catch::getResultCapture().getCurrentTestName()});
   }
   return std::move(*module);
 }

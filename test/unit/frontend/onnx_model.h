@@ -69,6 +69,7 @@ OnnxModel parseModel(const std::string &text);
 struct ImportedModel {
   onnx::ModelProto model;
   frontend::ImportOptions options;
+  std::string caseName; // of the case that it is from
 };
 
 // The models that import() took so far, those with more than a few kilobytes left out.

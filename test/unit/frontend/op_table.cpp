@@ -118,13 +118,17 @@ OwningOpRef<ModuleOp> importModel(const onnx::ModelProto &model, const frontend:
   return std::move(*module);
 }
 
-// Samples by op, each once.
+// Samples by op, each once; in an order that does not depend on that in which files of cases are linked.
 std::map<std::string, std::vector<Sample>> collectSamples() {
   std::map<std::string, std::vector<Sample>> samples;
   std::set<std::string> seen;
+  std::multimap<std::string, const test::ImportedModel *> byCase; // those of a case in their order
   for (const test::ImportedModel &imported : test::importedModels()) {
-    for (const onnx::NodeProto &node : imported.model.graph().node()) {
-      std::optional<Sample> sample = makeSample(imported, node);
+    byCase.emplace(imported.caseName, &imported);
+  }
+  for (const test::ImportedModel *imported : llvm::make_second_range(byCase)) {
+    for (const onnx::NodeProto &node : imported->model.graph().node()) {
+      std::optional<Sample> sample = makeSample(*imported, node);
       if (sample && seen.insert(sample->model.SerializeAsString()).second && importModel(sample->model, sample->options)) {
         samples[sample->op()].push_back(std::move(*sample));
       }

@@ -8,6 +8,7 @@
 #include "compiler/target/abi_numbers.h"
 #include "compiler/target/host_code.h"
 #include "compiler/target/table_writer.h"
+#include "dialects/dist/dist.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
@@ -29,6 +30,12 @@ using llvm::SmallVector;
 uint32_t ownerOf(mlir::Operation *op) {
   std::optional<int64_t> owner = exec::getOwner(op);
   return owner ? static_cast<uint32_t>(*owner) + 1 : 0;
+}
+
+// Returns the number that stands on an op; 0 where there is none.
+uint64_t numberOf(mlir::Operation *op, llvm::StringRef attribute) {
+  auto number = op->getAttrOfType<mlir::IntegerAttr>(attribute);
+  return number ? static_cast<uint64_t>(number.getInt()) : 0;
 }
 
 class ImageEmitter {
@@ -77,6 +84,7 @@ public:
                                                                   table.u64(info.memoryLimit),
                                                                   exportTable}));
     addMain(image);
+    addNote(llvm::cast<llvm::GlobalVariable>(image));
     return llvm::Error::success();
   }
 
@@ -187,7 +195,8 @@ private:
          table.u32(op.getAxes().size()), table.u32Array(op.getAxes()), table.u32(tensors.size()), table.array(tensors),
          table.u32(op.getRoot()), table.u32(pairs.size() / 2), table.u32Array(pairs), table.string(report::causeText(op)),
          table.u32(op.getToken().value_or(0)), table.u64(overlap ? overlap.getDurationNs() : 0),
-         table.u64(overlap ? overlap.getHiddenNs() : 0), halo(op)});
+         table.u64(overlap ? overlap.getHiddenNs() : 0), halo(op), table.u64(numberOf(op, exec::kMessagesAttr)),
+         table.u64(numberOf(op, exec::kSentAttr))});
     return instruction(op, ASHLAR_RT_COLLECTIVE, stringifyCollectiveKind(op.getKind()), desc);
   }
 
@@ -234,7 +243,8 @@ private:
     llvm::StringRef path = nn::getPath(op->getLoc());
     std::string name = path.empty() ? what.str() : (what + " " + path).str();
     return table.record<ashlar_rt_instr>({table.u32(kind), table.string(name), table.u32(buffers.size()), table.array(buffers),
-                                          table.u32Array(accesses), desc ? table.global(desc) : table.null(), table.u32(ownerOf(op))});
+                                          table.u32Array(accesses), desc ? table.global(desc) : table.null(), table.u32(ownerOf(op)),
+                                          table.u64(numberOf(op, exec::kTimeAttr))});
   }
 
   Constant *program(exec::ProgramOp op, const llvm::StringMap<uint32_t> &tensorIndex) {
@@ -252,11 +262,11 @@ private:
                                  [&](mlir::FlatSymbolRefAttr symbol) { return tensorIndex.lookup(symbol.getValue()); });
     };
     SmallVector<uint32_t> inputs = indices(op.getInputs()), outputs = indices(op.getOutputs());
-    return table.record<ashlar_rt_program>({table.string(op.getSymName()), programId(op), table.u32(instructions.size()),
-                                            table.array(instructions), table.u32(inputs.size()), table.u32Array(inputs),
-                                            table.u32(outputs.size()), table.u32Array(outputs), table.u32(countOf(op.getReceivesAttr())),
-                                            transfers(op.getReceivesAttr(), tensorIndex), table.u32(countOf(op.getSendsAttr())),
-                                            transfers(op.getSendsAttr(), tensorIndex), table.u64(op.getPredictedNs().value_or(0))});
+    return table.record<ashlar_rt_program>(
+        {table.string(op.getSymName()), programId(op), table.u32(instructions.size()), table.array(instructions), table.u32(inputs.size()),
+         table.u32Array(inputs), table.u32(outputs.size()), table.u32Array(outputs), table.u32(countOf(op.getReceivesAttr())),
+         transfers(op.getReceivesAttr(), tensorIndex), table.u32(countOf(op.getSendsAttr())), transfers(op.getSendsAttr(), tensorIndex),
+         table.u64(op.getPredictedNs().value_or(0)), table.u64(numberOf(op, exec::kOtherTimeAttr))});
   }
 
   Constant *programId(exec::ProgramOp op) {
@@ -325,12 +335,42 @@ private:
       programIndex[programOp.getSymName()] = programs.size();
       programs.push_back(program(programOp, tensorIndex));
     }
-    return table.record<ashlar_rt_variant>(
-        {table.string(op.getOutsideName().value_or(op.getSymName())), table.u32(axes.size()), table.array(axes),
-         table.u32(op.getDevicesPerProcess()), table.u64(op.getArenaBytes()), table.u64(op.getCoordinatesOffset()),
-         table.u32(tensors.size()), table.array(tensors), table.u32(programs.size()), table.array(programs),
-         table.u32Array(op.getDeviceIds().value_or(llvm::ArrayRef<int64_t>())), table.u32(op.getStage()), table.u32(op.getNumStages()),
-         table.u64(op.getSlotsOffset()), table.u64(op.getSlotBytes()), table.u32(op.getNumSlots()), order(op, info, programIndex)});
+    return table.record<ashlar_rt_variant>({table.string(op.getOutsideName().value_or(op.getSymName())), table.u32(axes.size()),
+                                            table.array(axes), table.u32(op.getDevicesPerProcess()), table.u64(op.getArenaBytes()),
+                                            table.u64(op.getCoordinatesOffset()), table.u32(tensors.size()), table.array(tensors),
+                                            table.u32(programs.size()), table.array(programs),
+                                            table.u32Array(op.getDeviceIds().value_or(llvm::ArrayRef<int64_t>())), table.u32(op.getStage()),
+                                            table.u32(op.getNumStages()), table.u64(op.getSlotsOffset()), table.u64(op.getSlotBytes()),
+                                            table.u32(op.getNumSlots()), order(op, info, programIndex), links(op)});
+  }
+
+  // Links, one an axis or a stage.
+  Constant *linkTable(dist::CostsAttr costs) {
+    auto messageCost = [&](int64_t latencyNs, int64_t bytesPerUs) {
+      return table.record<ashlar_rt_message_cost>({table.u64(latencyNs), table.u64(bytesPerUs)});
+    };
+    SmallVector<Constant *> links;
+    for (auto [index, latencyNs, bytesPerUs] : llvm::enumerate(costs.getLatencyNs(), costs.getBytesPerUs())) {
+      SmallVector<Constant *> kinds(ASHLAR_RT_HALO + 1, messageCost(latencyNs, bytesPerUs));
+      for (dist::KindCostsAttr kind : costs.getKinds()) {
+        kinds[kindOf(kind.getKind())] = messageCost(kind.getLatencyNs()[index], kind.getBytesPerUs()[index]);
+      }
+      Constant *byKind = llvm::ConstantArray::get(llvm::ArrayType::get(kinds[0]->getType(), kinds.size()), kinds);
+      links.push_back(table.record<ashlar_rt_link>({byKind, table.u32(llvm::is_contained(costs.getBeside(), index))}));
+    }
+    return table.array(links);
+  }
+
+  // The links for which the times of a variant were predicted; null where nothing is known of them.
+  Constant *links(exec::VariantOp op) {
+    auto hosts = op->getAttrOfType<dist::HostsAttr>(exec::kHostsAttr);
+    if (!hosts) {
+      return table.null();
+    }
+    return table.global(table.record<ashlar_rt_links>({table.u64(hosts.getRanksPerHost()), table.u64(hosts.getAdapters()),
+                                                       table.u64(numberOf(op, exec::kHandOverAttr)),
+                                                       linkTable(op->getAttrOfType<dist::CostsAttr>(exec::kLinksAttr)),
+                                                       linkTable(op->getAttrOfType<dist::CostsAttr>(exec::kStageLinksAttr))}));
   }
 
   Constant *feature(const FeatureInfo &info) {
@@ -414,6 +454,20 @@ private:
     auto *mainFunction = llvm::Function::Create(mainType, llvm::GlobalValue::ExternalLinkage, "main", module);
     llvm::IRBuilder<> builder(llvm::BasicBlock::Create(context, "", mainFunction));
     builder.CreateRet(builder.CreateCall(runtime, {image, mainFunction->getArg(0), mainFunction->getArg(1)}));
+  }
+
+  // Puts a note into the executable that leads from the file to the image, for tools that read it without running it: version and distance.
+  // It stays when symbols are stripped.
+  void addNote(llvm::GlobalVariable *image) {
+    image->setName(ASHLAR_RT_NOTE_NAME "_image");
+    image->setLinkage(llvm::GlobalValue::ExternalLinkage);
+    image->setVisibility(llvm::GlobalValue::HiddenVisibility);
+    const size_t nameBytes = sizeof(ASHLAR_RT_NOTE_NAME);
+    std::string text;
+    llvm::raw_string_ostream(text) << ".section .note.ashlar,\"a\",@note\n.balign 4\n.long " << nameBytes << ", 16, " << ASHLAR_RT_NOTE_TYPE
+                                   << "\n.asciz \"" << ASHLAR_RT_NOTE_NAME << "\"\n.balign 4\n.quad " << ASHLAR_RT_ABI_VERSION << "\n.quad "
+                                   << image->getName() << " - .\n.text";
+    module.appendModuleInlineAsm(text);
   }
 
   llvm::Module &module;

@@ -64,6 +64,22 @@ inline constexpr llvm::StringLiteral kOverlapAttr = "exec.overlap";
 // nanoseconds (i64).
 inline constexpr llvm::StringLiteral kPredictedAttr = "exec.predicted_ns", kComputingAttr = "exec.computing_ns";
 
+// Attribute of fusions and slices, and of their instructions: the predicted time of one run, in picoseconds (i64). Of functions that become
+// programs, and of these: the rest of the predicted time, which is at their end.
+inline constexpr llvm::StringLiteral kTimeAttr = "exec.time_ps";
+inline constexpr llvm::StringLiteral kOtherTimeAttr = "exec.other_ps";
+
+// Attributes of exec.collective: the messages that follow one another, and the bytes that a device sends (i64).
+inline constexpr llvm::StringLiteral kMessagesAttr = "exec.messages";
+inline constexpr llvm::StringLiteral kSentAttr = "exec.bytes_sent";
+
+// Attributes of exec.variant: the costs along each axis of its mesh (#dist.costs), its hosts (#dist.hosts), the costs of messages from each
+// stage to this one (#dist.costs), and the time of handing a collective over, in picoseconds (i64).
+inline constexpr llvm::StringLiteral kLinksAttr = "exec.links";
+inline constexpr llvm::StringLiteral kHostsAttr = "exec.hosts";
+inline constexpr llvm::StringLiteral kStageLinksAttr = "exec.stage_links";
+inline constexpr llvm::StringLiteral kHandOverAttr = "exec.hand_over_ps";
+
 // Attribute of kernels' calls, products and copies that one device runs, and of tensors that one device holds: its number, row-major on the
 // mesh (i64). Tensors of different owners may lie at the same place.
 inline constexpr llvm::StringLiteral kOwnerAttr = "exec.owner";

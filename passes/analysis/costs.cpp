@@ -266,24 +266,24 @@ int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize) {
 }
 
 int64_t messageTimePs(int64_t messages, int64_t bytes, const MessageCost &cost) {
-  constexpr int64_t kPsPerNs = 1000, kPsPerUs = 1000 * kPsPerNs;
-  // Rounded up, so that two collectives in the place of one never seem to be faster because they are rounded twice.
-  __int128 sending = (__int128(bytes) * kPsPerUs + cost.bytesPerUs - 1) / cost.bytesPerUs;
-  return static_cast<int64_t>(std::min(messages * __int128(cost.latencyNs) * kPsPerNs + sending, __int128(kMostTimePs)));
+  return rt::messageTimePs(messages, bytes, cost.latencyNs, cost.bytesPerUs);
 }
 
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link) {
   return messageTimePs(collectiveMessages(kind, groupSize), dist::collectiveBytes(kind, operandBytes, groupSize), link.of(kind));
 }
 
-int64_t collectiveTimePs(dist::CollectiveOpInterface op) {
-  Link link = linkOf(op);
+Traffic trafficOf(dist::CollectiveOpInterface op) {
   if (auto halo = dyn_cast<dist::HaloOp>(op.getOperation())) { // as haloCost
-    return messageTimePs(dist::haloTraffic(dist::axisSizes(halo), dist::haloOf(halo)).mostMessages, dist::collectiveBytes(op),
-                         link.of(CollectiveKind::Halo));
+    return {dist::haloTraffic(dist::axisSizes(halo), dist::haloOf(halo)).mostMessages, dist::collectiveBytes(op)};
   }
   int64_t group = dist::findMesh(op->getParentOfType<ModuleOp>()).getMesh().groupSize(dist::toAxisList(op.getAxes()));
-  return collectiveTimePs(op.getCollectiveKind(), dist::operandBytes(op), group, link);
+  return {collectiveMessages(op.getCollectiveKind(), group), dist::collectiveBytes(op.getCollectiveKind(), dist::operandBytes(op), group)};
+}
+
+int64_t collectiveTimePs(dist::CollectiveOpInterface op) {
+  const Traffic traffic = trafficOf(op);
+  return messageTimePs(traffic.messages, traffic.bytes, linkOf(op).of(op.getCollectiveKind()));
 }
 
 int64_t collectiveTimePs(dist::CollectiveOpInterface op, int64_t bytes) {

@@ -7,6 +7,7 @@
 #define ASHLAR_PASSES_ANALYSIS_COSTS_H
 
 #include "dialects/dist/dist.h"
+#include "runtime/abi/message_time.h"
 
 #include <array>
 #include <optional>
@@ -125,14 +126,21 @@ Link groupLink(dist::MeshAttr mesh, llvm::ArrayRef<Link> links, llvm::ArrayRef<m
 //   follow from its runs (HaloTraffic).
 int64_t collectiveMessages(CollectiveKind kind, int64_t groupSize);
 
-// The longest time, at which times saturate, 2.5 hours in picoseconds: a thousand of them can be added.
-constexpr int64_t kMostTimePs = INT64_MAX / 1024;
+using rt::kMostTimePs;
 
-// Returns messages * latency + bytes / rate, in picoseconds: nanoseconds would round small messages to nothing. At most kMostTimePs.
+// Returns messages * latency + bytes / rate, in picoseconds (rt::messageTimePs).
 int64_t messageTimePs(int64_t messages, int64_t bytes, const MessageCost &cost);
 
 // Returns the time of the messages of a collective, of any kind but a halo.
 int64_t collectiveTimePs(CollectiveKind kind, int64_t operandBytes, int64_t groupSize, const Link &link);
+
+// The traffic of a collective: the messages that follow one another, and the bytes that a device sends.
+struct Traffic {
+  int64_t messages, bytes;
+};
+
+// Returns the traffic of `op`. Assumes that it lies in a module with a mesh.
+Traffic trafficOf(dist::CollectiveOpInterface op);
 
 // Returns the time of `op` over the links of its mesh. Assumes that it lies in a module with a mesh.
 int64_t collectiveTimePs(dist::CollectiveOpInterface op);

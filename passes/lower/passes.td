@@ -111,7 +111,10 @@ def EstimateProgramsPass : Pass<"ashlar-estimate-programs", "::mlir::ModuleOp"> 
 
         func.func @forward(%x: tensor<256x512xf32>)
     ==>
-        func.func @forward(%x: tensor<256x512xf32>) attributes {exec.computing_ns = 1342178 : i64, exec.predicted_ns = 1342178 : i64}
+        func.func @forward(%x: tensor<256x512xf32>) attributes {exec.computing_ns = 1342178 : i64, exec.other_ps = 720 : i64, exec.predicted_ns = 1342178 : i64}
+
+    Fusions and slices get their own time, `exec.time_ps`, collectives their traffic, `exec.messages` and `exec.bytes_sent`;
+    `exec.other_ps` is the rest of the time, which is at the end.
 
     Needs: ashlar-fuse. Leaves: the same.
   }];

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 32
+#define ASHLAR_RT_ABI_VERSION 33
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -323,6 +323,7 @@ typedef struct {
   uint32_t token;
   uint64_t duration_ns, hidden_ns; // with a token: its predicted duration, and the overlapped part
   const ashlar_rt_halo *halo;      // of a halo; null otherwise
+  uint64_t messages, bytes_sent;   // that follow one another, and bytes that a device sends, as the compiler counts them
 } ashlar_rt_collective_desc;
 
 typedef struct {
@@ -348,6 +349,7 @@ typedef struct {
   const uint32_t *accesses; // one a buffer: bits of ashlar_rt_access
   const void *desc;         // ashlar_rt_<kind>_desc, or null for a copy
   uint32_t owner;           // 0: all devices run it; n: device n - 1 alone does, and no collective has one
+  uint64_t predicted_ps;    // one run of it, alone; 0 of a wait, of a repeat, and of a collective that sends, whose time follows from links
 } ashlar_rt_instr;
 
 // The roles of programs; 0 for a program of none. A program that the job does not need is absent.
@@ -407,6 +409,7 @@ typedef struct {
   uint32_t num_sends;
   const ashlar_rt_transfer *sends;
   uint64_t predicted_ns; // one run on one device, as the compiler predicts it; 0: unknown
+  uint64_t other_ps;     // of it, at its end: values that are only stored, which no instruction has, and the rounding to ns
 } ashlar_rt_program;
 
 // One entry of the order of a step.
@@ -428,6 +431,26 @@ typedef struct {
   uint32_t num_repeats;
   const ashlar_rt_repeat *repeats;
 } ashlar_rt_order;
+
+// The cost of a message: its latency, and the rate of its bytes.
+typedef struct {
+  uint64_t latency_ns, bytes_per_us;
+} ashlar_rt_message_cost;
+
+// The links that the groups along an axis go by. A group over several axes has the worse of theirs in each number.
+typedef struct {
+  ashlar_rt_message_cost costs[ASHLAR_RT_HALO + 1]; // by ashlar_rt_collective_kind
+  uint32_t moves_beside;                            // 1: while the devices compute; a group over several axes where one of them does
+} ashlar_rt_link;
+
+// The machine for which the times of a variant were predicted. Rank r is on host r / ranks_per_host, whose ranks share the adapters between
+// hosts. A collective takes messages * latency + bytes / rate.
+typedef struct {
+  uint64_t ranks_per_host, adapters_per_host;
+  uint64_t hand_over_ps;        // that a collective with a token takes besides
+  const ashlar_rt_link *axes;   // one an axis
+  const ashlar_rt_link *stages; // one a stage: of a message (ASHLAR_RT_PERMUTE) from it to this one
+} ashlar_rt_links;
 
 // The programs for one mesh, or, where a pipeline has several stages, the programs of one stage: a variant a stage, of one name and mesh,
 // in the order of the stages. devices = product of the axes = processes of a stage * devices_per_process. Rank stage * devices + d is
@@ -451,7 +474,8 @@ typedef struct {
   // slot n % num_slots. Training, and each run of eval_step, counts on its own. No slots: num_slots 1, slot_bytes 0.
   uint64_t slots_offset, slot_bytes;
   uint32_t num_slots;
-  ashlar_rt_order order; // of a training step; no runs in a forward executable
+  ashlar_rt_order order;        // of a training step; no runs in a forward executable
+  const ashlar_rt_links *links; // null: without a mesh, or nothing is known of them
 } ashlar_rt_variant;
 
 // The transforms of a sample on its way into the batch, and the numbers of each kind; described in docs/data.md.
@@ -590,6 +614,11 @@ typedef struct {
   uint64_t memory_limit;
   const ashlar_rt_export *exported; // null: a forward executable
 } ashlar_rt_image;
+
+// The note of an executable (ELF, PT_NOTE) that leads to its image: name and type, and as its content an u64, the version of the ABI, and
+// an i64, the distance in bytes from that number's own address to the image.
+#define ASHLAR_RT_NOTE_NAME "ashlar"
+#define ASHLAR_RT_NOTE_TYPE 1
 
 // Runs the program by its command line and returns the exit status. The only entry point a compiled program calls.
 int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv);

@@ -86,6 +86,7 @@ void replaceKernels(const char *text, TimedImage &timed) {
       const int64_t microseconds = ofStage >= 0 ? ofStage : microsecondsOf(text, program.name);
       program.num_instrs = microseconds < 0 ? 0 : 1;
       program.predicted_ns = microseconds < 0 ? 0 : static_cast<uint64_t>(1000 * microseconds);
+      program.other_ps = 1000 * program.predicted_ns;
       const size_t kernel = variant.stage * kPrograms + i;
       waits[kernel] = 1000 * microseconds;
       timed.kernels.push_back({kKernels[kernel], nullptr, /*extent=*/1, /*grain=*/1});

@@ -39,7 +39,7 @@ ARROWS = {
     "dialects/nn/repeat": ["dialects/nn/ops", "dialects/support"],
     "dialects/nn/windows": ["dialects/support"],
     "dialects/support": [],
-    "passes/analysis": ["dialects"],
+    "passes/analysis": ["dialects", "runtime/abi"],
     "passes/decode": ["dialects"],
     "passes/format": ["dialects"],
     "passes/layout": ["passes/analysis", "dialects"],

@@ -23,14 +23,19 @@ public:
   Emitter(OpBuilder &builder, const Program &program, KernelPool &kernels, dist::MeshAttr mesh, bool allowTf32)
       : builder(builder), program(program), kernels(kernels), mesh(mesh), allowTf32(allowTf32) {}
 
-  // Emits an instruction, and says who runs it.
+  // Emits an instruction, with who runs it, its predicted time and its traffic.
   LogicalResult emit(const Instruction &instruction) {
     if (failed(emitOp(instruction))) {
       return failure();
     }
+    Block *block = builder.getInsertionBlock();
     if (instruction.owner) {
-      Operation &last = builder.getInsertionBlock()->back();
-      last.setAttr(exec::kOwnerAttr, builder.getI64IntegerAttr(*instruction.owner));
+      block->back().setAttr(exec::kOwnerAttr, builder.getI64IntegerAttr(*instruction.owner));
+    }
+    for (StringRef number : {exec::kTimeAttr, exec::kMessagesAttr, exec::kSentAttr}) { // of what ashlar-estimate-programs has seen
+      if (Attribute found = instruction.op ? instruction.op->getAttr(number) : Attribute()) {
+        block->back().setAttr(number, found);
+      }
     }
     return success();
   }

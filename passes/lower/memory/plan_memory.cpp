@@ -7,6 +7,7 @@
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/programs.h"
 #include "dialects/nn/repeat/repeats.h"
+#include "passes/analysis/costs.h"
 #include "passes/lower/calls/library_call.h"
 #include "passes/lower/memory/fixed_weights.h"
 #include "passes/lower/memory/instruction_emitter.h"
@@ -247,6 +248,7 @@ private:
         deviceIds, stage ? builder.getStringAttr(variantName.getValue()) : StringAttr(), stage ? stage.getIndex() : 0,
         stage ? stage.getCount() : 1, stage ? tensors.bytes() : 0, tensors.slotBytes(), stage ? stage.getSlots() : 1,
         module->hasAttr(dist::kOrderAttr) ? orderOf(builder, module) : ArrayAttr());
+    addLinks(builder, module, variant);
     builder.createBlock(&variant.getBody());
     SmallVector<StringRef> programNames;
     for (Program &program : programs) {
@@ -272,6 +274,9 @@ private:
       if (nn::ProgramAttr role = nn::programOf(program.function)) {
         op->setAttr(nn::kProgramAttr, role);
       }
+      if (auto other = program.function->getAttrOfType<IntegerAttr>(exec::kOtherTimeAttr)) {
+        op->setAttr(exec::kOtherTimeAttr, other);
+      }
       builder.createBlock(&op.getBody());
       if (failed(emitInstructions(builder, program, kernels, meshAttr, allowTf32))) {
         return failure();
@@ -281,6 +286,23 @@ private:
       markFixedWeights(variant);
     }
     return success();
+  }
+
+  // Notes the links for which the programs' times were predicted: without a mesh on hosts nothing.
+  void addLinks(OpBuilder &builder, ModuleOp module, exec::VariantOp variant) {
+    dist::MeshOp mesh = dist::findMesh(module);
+    if (!mesh || !mesh.getHostsAttr() || !mesh.getCostsAttr()) {
+      return;
+    }
+    SmallVector<analysis::Link> stages;
+    for (int64_t from = 0; from < static_cast<int64_t>(variant.getNumStages()); ++from) {
+      stages.push_back(
+          analysis::stageLink(mesh.getHostsAttr(), mesh.getMesh().numDevices(), from, static_cast<int64_t>(variant.getStage())));
+    }
+    variant->setAttr(exec::kHostsAttr, mesh.getHostsAttr());
+    variant->setAttr(exec::kLinksAttr, mesh.getCostsAttr());
+    variant->setAttr(exec::kStageLinksAttr, analysis::costsOf(&getContext(), stages));
+    variant->setAttr(exec::kHandOverAttr, builder.getI64IntegerAttr(exec::traitsOf(target).handOverPs));
   }
 
   static dist::StageAttr stageOf(ModuleOp module) { return module->getAttrOfType<dist::StageAttr>(dist::kStageAttr); }

@@ -8,6 +8,7 @@
 
 #include "dialects/dist/owners.h"
 #include "dialects/exec/target_traits.h"
+#include "dialects/nn/repeat.h"
 #include "dialects/support/element_type.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -26,9 +27,17 @@ namespace {
 // The device that is done last. State: its time, that of the channel, and when what the channel carries is done.
 class ProgramSimulator {
 public:
-  ProgramSimulator(Block &block, const analysis::DeviceRates &rates) : owners(block), rates(rates) {}
+  // `countsCopies`: of values that are only stored.
+  ProgramSimulator(Block &block, const analysis::DeviceRates &rates, bool countsCopies)
+      : owners(block), rates(rates), countsCopies(countsCopies) {}
 
   int64_t simulate(Block &block, const CostedProgram &program) {
+    play(block, program);
+    return std::max(now, channel);
+  }
+
+private:
+  void play(Block &block, const CostedProgram &program) {
     llvm::DenseSet<Operation *> computed(program.instructions.begin(), program.instructions.end());
     unsigned number = 0;
     for (Operation &op : block) {
@@ -37,7 +46,7 @@ public:
         now = std::max(now, arrival.lookup(await.getStarted().front().getDefiningOp()));
       } else if (number < program.instructions.size() && program.instructions[number] == &op) {
         run(op, program, number++);
-      } else if (isa<nn::WriteOp, dist::SendOp, dist::KeepOp, func::ReturnOp>(op)) {
+      } else if (countsCopies && isa<nn::WriteOp, dist::SendOp, dist::KeepOp, func::ReturnOp>(op)) {
         for (Value value : op.getOperands()) {
           if (!computed.contains(getStorageRoot(value).getDefiningOp())) {
             (dist::getOwner(&op) ? alone[*dist::getOwner(&op)] : now) += copyPs(value);
@@ -46,14 +55,17 @@ public:
       }
     }
     meet();
-    return std::max(now, channel);
   }
 
-private:
   void run(Operation &op, const CostedProgram &program, unsigned number) {
+    note(op, program.ops[number].timePs);
     if (!isa<dist::CollectiveOpInterface>(op)) {
       std::optional<int64_t> owner = owners.of(&op);
-      (owner ? alone[*owner] : now) += program.ops[number].timePs;
+      if (auto repeat = dyn_cast<nn::RepeatOp>(op); repeat && !owner) {
+        runRepeat(repeat, program);
+      } else {
+        (owner ? alone[*owner] : now) += program.ops[number].timePs;
+      }
       return;
     }
     meet();
@@ -63,6 +75,35 @@ private:
     } else { // it goes when those are through that were started
       now = std::max(now, program.ops[number].runsBeside ? channel : 0) + program.alonePs(number);
     }
+  }
+
+  // Notes the numbers of an op that its instruction will have.
+  static void note(Operation &op, int64_t timePs) {
+    Builder builder(op.getContext());
+    if (auto collective = dyn_cast<dist::CollectiveOpInterface>(op)) {
+      const analysis::Traffic traffic = analysis::trafficOf(collective);
+      op.setAttr(exec::kMessagesAttr, builder.getI64IntegerAttr(traffic.messages));
+      op.setAttr(exec::kSentAttr, builder.getI64IntegerAttr(traffic.bytes));
+    } else if (!isa<nn::RepeatOp>(op)) {
+      op.setAttr(exec::kTimeAttr, builder.getI64IntegerAttr(timePs));
+    }
+  }
+
+  // Waits lie in the same iteration as what they wait for, so the channel is free at its end, and from the second iteration on all take
+  // the same time.
+  void runRepeat(nn::RepeatOp repeat, const CostedProgram &around) {
+    Block &body = repeat.getBody().front();
+    CostedProgram program(body, rates, around.handOverPs, around.sends);
+    ProgramSimulator inside(body, rates, countsCopies);
+    inside.now = now;
+    inside.channel = channel;
+    const int64_t count = static_cast<int64_t>(repeat.getCount());
+    for (int64_t iteration = 0; iteration < std::min<int64_t>(count, 2); ++iteration) {
+      now = inside.now;
+      inside.play(body, program);
+    }
+    now = count > 2 ? inside.now + (count - 2) * (inside.now - now) : inside.now;
+    channel = inside.channel;
   }
 
   // Returns the time of putting a value where it is kept that no instruction computes there. A splat is not read.
@@ -84,6 +125,7 @@ private:
 
   dist::Owners owners;
   const analysis::DeviceRates &rates;
+  const bool countsCopies;
   int64_t now = 0, channel = 0;
   DenseMap<int64_t, int64_t> alone; // since the devices met: the time of ops that only one of them runs, by its number
   DenseMap<Operation *, int64_t> arrival;
@@ -102,11 +144,17 @@ struct EstimateProgramsPass : public impl::EstimateProgramsPassBase<EstimateProg
     for (auto function : module.getOps<func::FuncOp>()) {
       if (!function.isExternal()) {
         Block &block = function.getBody().front();
-        for (auto [name, sends] : {std::pair(exec::kPredictedAttr, true), std::pair(exec::kComputingAttr, false)}) {
+        Builder builder(&getContext());
+        auto simulate = [&](bool sends, bool countsCopies) {
           CostedProgram program(block, rates, exec::traitsOf(target).handOverPs, sends);
-          const int64_t timeNs = llvm::divideCeil(ProgramSimulator(block, rates).simulate(block, program), kPsPerNs);
-          function->setAttr(name, Builder(&getContext()).getI64IntegerAttr(timeNs));
-        }
+          return ProgramSimulator(block, rates, countsCopies).simulate(block, program);
+        };
+        const int64_t computingNs = llvm::divideCeil(simulate(/*sends=*/false, /*countsCopies=*/true), kPsPerNs);
+        const int64_t timeNs = llvm::divideCeil(simulate(/*sends=*/true, /*countsCopies=*/true), kPsPerNs);
+        const int64_t ofInstructions = simulate(/*sends=*/true, /*countsCopies=*/false);
+        function->setAttr(exec::kComputingAttr, builder.getI64IntegerAttr(computingNs));
+        function->setAttr(exec::kPredictedAttr, builder.getI64IntegerAttr(timeNs));
+        function->setAttr(exec::kOtherTimeAttr, builder.getI64IntegerAttr(timeNs * kPsPerNs - ofInstructions));
       }
     }
   }

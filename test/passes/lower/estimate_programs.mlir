@@ -4,8 +4,9 @@
 
 // One device, no mesh. A product of 134 MFLOP at 100 GFLOP/s: 1342177.28 ns, rounded up. The program has it, too.
 module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
-// CHECK: func.func @product({{.*}} attributes {exec.computing_ns = 1342178 : i64, exec.predicted_ns = 1342178 : i64}
-// EXEC: exec.program @product {{.*}} attributes {computing_ns = 1342178 : i64, predicted_ns = 1342178 : i64}
+// CHECK: func.func @product({{.*}} attributes {exec.computing_ns = 1342178 : i64, exec.other_ps = 720 : i64, exec.predicted_ns = 1342178 : i64}
+// EXEC: exec.program @product {{.*}} attributes {computing_ns = 1342178 : i64, exec.other_ps = 720 : i64, predicted_ns = 1342178 : i64}
+// EXEC: exec.gemm {{.*}} {exec.time_ps = 1342177280 : i64}
 func.func @product(%x: tensor<256x512xf32> {nn.name = "x"}, %d: tensor<256x512xf32> {nn.name = "d"}) -> (tensor<512x512xf32> {nn.name = "g"}) {
   %g = exec.fusion gemm(%d, %x) : (tensor<256x512xf32>, tensor<256x512xf32>) -> tensor<512x512xf32> {
   ^bb0(%a: tensor<256x512xf32>, %b: tensor<256x512xf32>):
@@ -15,7 +16,7 @@ func.func @product(%x: tensor<256x512xf32> {nn.name = "x"}, %d: tensor<256x512xf
   return %g : tensor<512x512xf32>
 }
 // What is only stored is copied: 2 times 80000 bytes at 20 GB/s; of a splat they are only written. A value that the program computes is there.
-// CHECK: func.func @copies({{.*}} attributes {exec.computing_ns = 20000 : i64, exec.predicted_ns = 20000 : i64}
+// CHECK: func.func @copies({{.*}} attributes {exec.computing_ns = 20000 : i64, exec.other_ps = 12000000 : i64, exec.predicted_ns = 20000 : i64}
 func.func @copies(%x: tensor<20000xf32> {nn.name = "v"})
     -> (tensor<20000xf32> {nn.name = "y"}, tensor<100x200xf32> {nn.name = "z"}, tensor<20000xf32> {nn.name = "n"}) {
   %zero = nn.constant dense<0.0> : tensor<20000xf32>
@@ -28,7 +29,7 @@ func.func @copies(%x: tensor<20000xf32> {nn.name = "v"})
   return %zero, %copied, %n : tensor<20000xf32>, tensor<100x200xf32>, tensor<20000xf32>
 }
 // Nothing to do takes no time.
-// CHECK: func.func @nothing() attributes {exec.computing_ns = 0 : i64, exec.predicted_ns = 0 : i64}
+// CHECK: func.func @nothing() attributes {exec.computing_ns = 0 : i64, exec.other_ps = 0 : i64, exec.predicted_ns = 0 : i64}
 func.func @nothing() {
   return
 }
@@ -41,7 +42,7 @@ func.func @nothing() {
 module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000, launch_ns = 1000,
     products = [<from = 1, flops_per_us = 10000, narrow_flops_per_us = 10000>,
                 <from = 64, flops_per_us = 50000, narrow_flops_per_us = 50000>]>} {
-// CHECK: func.func @narrow({{.*}} attributes {exec.computing_ns = 420431 : i64, exec.predicted_ns = 420431 : i64}
+// CHECK: func.func @narrow({{.*}} attributes {exec.computing_ns = 420431 : i64, exec.other_ps = 600 : i64, exec.predicted_ns = 420431 : i64}
 func.func @narrow(%x: tensor<32x256xf32> {nn.name = "x"}, %d: tensor<256x256xf32> {nn.name = "d"}) -> (tensor<32x256xf32> {nn.name = "g"}) {
   %g = exec.fusion gemm(%x, %d) : (tensor<32x256xf32>, tensor<256x256xf32>) -> tensor<32x256xf32> {
   ^bb0(%a: tensor<32x256xf32>, %b: tensor<256x256xf32>):
@@ -50,7 +51,7 @@ func.func @narrow(%x: tensor<32x256xf32> {nn.name = "x"}, %d: tensor<256x256xf32
   }
   return %g : tensor<32x256xf32>
 }
-// CHECK: func.func @with_sums({{.*}} attributes {exec.computing_ns = 420431 : i64, exec.predicted_ns = 420431 : i64}
+// CHECK: func.func @with_sums({{.*}} attributes {exec.computing_ns = 420431 : i64, exec.other_ps = 600 : i64, exec.predicted_ns = 420431 : i64}
 func.func @with_sums(%x: tensor<32x256xf32> {nn.name = "sx"}, %d: tensor<32x256xf32> {nn.name = "sd"})
     -> (tensor<256x256xf32> {nn.name = "sg"}, tensor<256xf32> {nn.name = "ss"}) {
   %g:2 = exec.fusion gemm(%d, %x) : (tensor<32x256xf32>, tensor<32x256xf32>) -> (tensor<256x256xf32>, tensor<256xf32>) {
@@ -60,7 +61,7 @@ func.func @with_sums(%x: tensor<32x256xf32> {nn.name = "sx"}, %d: tensor<32x256x
   }
   return %g#0, %g#1 : tensor<256x256xf32>, tensor<256xf32>
 }
-// CHECK: func.func @wide_and_kernel({{.*}} attributes {exec.computing_ns = 190744 : i64, exec.predicted_ns = 190744 : i64}
+// CHECK: func.func @wide_and_kernel({{.*}} attributes {exec.computing_ns = 190744 : i64, exec.other_ps = 320 : i64, exec.predicted_ns = 190744 : i64}
 func.func @wide_and_kernel(%x: tensor<64x256xf32> {nn.name = "wx"}, %d: tensor<256x128xf32> {nn.name = "wd"}, %y: tensor<262144xf32> {nn.name = "wy"})
     -> (tensor<64x128xf32> {nn.name = "wg"}, tensor<262144xf32> {nn.name = "wn"}) {
   %g = exec.fusion gemm(%x, %d) : (tensor<64x256xf32>, tensor<256x128xf32>) -> tensor<64x128xf32> {
@@ -99,7 +100,7 @@ func.func @unknown(%x: tensor<512xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.
 module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
 dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [1000], beside = [0]>}
 // One after the other: the sum of both. Without the collective the negation is left.
-// CHECK: func.func @one_after_the_other({{.*}} attributes {exec.computing_ns = 104858 : i64, exec.predicted_ns = 1155434 : i64}
+// CHECK: func.func @one_after_the_other({{.*}} attributes {exec.computing_ns = 104858 : i64, exec.other_ps = 400 : i64, exec.predicted_ns = 1155434 : i64}
 func.func @one_after_the_other(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf32> {nn.name = "y"})
     -> (tensor<512x512xf32> {nn.name = "s"}, tensor<512x512xf32> {nn.name = "n"}) {
   %s = dist.all_reduce sum %x over ["dp"] : tensor<512x512xf32>
@@ -112,8 +113,8 @@ func.func @one_after_the_other(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tens
 }
 
 // A collective that is started runs beside the first negation; the second one waits. On the cpu it is handed over, for 20 us.
-// CPU: func.func @beside({{.*}} attributes {exec.computing_ns = 209716 : i64, exec.predicted_ns = 1175434 : i64}
-// CUDA: func.func @beside({{.*}} attributes {exec.computing_ns = 209716 : i64, exec.predicted_ns = 1155434 : i64}
+// CPU: func.func @beside({{.*}} attributes {exec.computing_ns = 209716 : i64, exec.other_ps = 400 : i64, exec.predicted_ns = 1175434 : i64}
+// CUDA: func.func @beside({{.*}} attributes {exec.computing_ns = 209716 : i64, exec.other_ps = 400 : i64, exec.predicted_ns = 1155434 : i64}
 func.func @beside(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf32> {nn.name = "y"})
     -> (tensor<512x512xf32> {nn.name = "s"}, tensor<512x512xf32> {nn.name = "n"}) {
   %s = dist.all_reduce sum %x over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 1050576, hidden_ns = 100007>} : tensor<512x512xf32>
@@ -132,8 +133,8 @@ func.func @beside(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf3
 }
 
 // One that is not started goes behind the one that was.
-// CPU: func.func @behind({{.*}} attributes {exec.computing_ns = 0 : i64, exec.predicted_ns = 2121152 : i64}
-// CUDA: func.func @behind({{.*}} attributes {exec.computing_ns = 0 : i64, exec.predicted_ns = 2101152 : i64}
+// CPU: func.func @behind({{.*}} attributes {exec.computing_ns = 0 : i64, exec.other_ps = 0 : i64, exec.predicted_ns = 2121152 : i64}
+// CUDA: func.func @behind({{.*}} attributes {exec.computing_ns = 0 : i64, exec.other_ps = 0 : i64, exec.predicted_ns = 2101152 : i64}
 func.func @behind(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf32> {nn.name = "y"})
     -> (tensor<512x512xf32> {nn.name = "s"}, tensor<512x512xf32> {nn.name = "n"}) {
   %s = dist.all_reduce sum %x over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 1050576, hidden_ns = 0>} : tensor<512x512xf32>
@@ -152,7 +153,7 @@ dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per
 nn.variable @a : tensor<10000x1xf32> {dist.owner = 0 : i64}
 nn.variable @b : tensor<20000x1xf32> {dist.owner = 1 : i64}
 nn.variable @c : tensor<10000x1xf32>
-// CHECK: func.func @owners() attributes {exec.computing_ns = 12000 : i64, exec.predicted_ns = 12000 : i64}
+// CHECK: func.func @owners() attributes {exec.computing_ns = 12000 : i64, exec.other_ps = 0 : i64, exec.predicted_ns = 12000 : i64}
 func.func @owners() {
   %a = nn.read @a : tensor<10000x1xf32>
   %b = nn.read @b : tensor<20000x1xf32>
@@ -176,5 +177,34 @@ func.func @owners() {
   }
   nn.write @c, %z : tensor<10000x1xf32>
   return
+}
+}
+
+// -----
+
+// In a loop, too: the sum of 1050576 ns goes beside the product of 2684354.56 ns, and a kernel of 157286.4 ns follows, four times.
+module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
+dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [1000], beside = [0]>}
+// CHECK: func.func @in_a_loop({{.*}} attributes {exec.computing_ns = 11366564 : i64, exec.other_ps = 160 : i64, exec.predicted_ns = 11366564 : i64}
+// EXEC: exec.collective all_reduce {{.*}} token 1 {exec.bytes_sent = 1048576 : i64, exec.messages = 2 : i64, overlap
+// EXEC: exec.gemm {{.*}} {exec.time_ps = 2684354560 : i64}
+func.func @in_a_loop(%x: tensor<512x512xf32> {nn.name = "x"}, %first: tensor<512x512xf32> {nn.name = "first"})
+    -> (tensor<512x512xf32> {nn.name = "last"}) {
+  %last = nn.repeat 4 carried(%h = %first) captured(%w = %x) : (tensor<512x512xf32>, tensor<512x512xf32>) -> (tensor<512x512xf32>) {
+    %s = dist.all_reduce sum %h over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 1050576, hidden_ns = 1050576>} : tensor<512x512xf32>
+    %p = exec.fusion gemm(%w, %w) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32> {
+    ^bb0(%a: tensor<512x512xf32>, %b: tensor<512x512xf32>):
+      %r = nn.matmul %a, %b : tensor<512x512xf32>, tensor<512x512xf32> -> tensor<512x512xf32>
+      exec.yield %r : tensor<512x512xf32>
+    }
+    %t = exec.await %s : tensor<512x512xf32>
+    %n = exec.fusion loop(%t, %p) : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32> {
+    ^bb0(%a: tensor<512x512xf32>, %b: tensor<512x512xf32>):
+      %r = nn.sub %a, %b : tensor<512x512xf32>
+      exec.yield %r : tensor<512x512xf32>
+    }
+    nn.yield %n : tensor<512x512xf32>
+  }
+  return %last : tensor<512x512xf32>
 }
 }

@@ -32,18 +32,24 @@ namespace {
 
 const char *const kModule = R"(
   exec.variant @default arena 4096 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 64 : i64,
-                                               devices_per_process = 2 : i64, lower_bound_bytes = 4000 : i64} {
+                                               devices_per_process = 2 : i64, lower_bound_bytes = 4000 : i64,
+      exec.hosts = #dist.hosts<ranks_per_host = 2, adapters = 3, devices_per_rank = 2, links = <latency_ns = [1, 2], bytes_per_us = [3, 4]>>,
+      exec.links = #dist.costs<latency_ns = [5, 6], bytes_per_us = [7, 8], beside = [1],
+                               kinds = [<kind = all_gather, latency_ns = [9, 10], bytes_per_us = [11, 12]>]>,
+      exec.stage_links = #dist.costs<latency_ns = [13], bytes_per_us = [14]>, exec.hand_over_ps = 15 : i64} {
     exec.tensor @w variable <arena, 128, memref<8x2xf32>> global [8, 12] splits [array<i64>, array<i64: 1, 0>] {persistent}
     exec.tensor @v state <arena, 192, memref<i64>> global [] splits [] {persistent, state_of = "w"}
     exec.tensor @b input <arena, 256, memref<4xi1>> global [8] splits [array<i64: 0>] {outside_name = "mask"}
     exec.tensor @y output <arena, 320, memref<4xf64>> global [4] splits [array<i64>]
-    exec.program @train_step inputs [@b] outputs [@y] attributes {nn.program = #nn.program<train_step>, predicted_ns = 5000000000 : i64} {
+    exec.program @train_step inputs [@b] outputs [@y] attributes {nn.program = #nn.program<train_step>, predicted_ns = 5000000000 : i64,
+                                                                     exec.other_ps = 5000000001 : i64} {
       exec.kernel @fill [#exec.buffer<arena, 320, memref<4xf64>>] reads [] writes [0] extent 4 grain 2 loc("layer1/Fill")
       exec.gemm [#exec.buffer<arena, 128, memref<4x4xf32>>, #exec.buffer<constant, 64, memref<4x4xf32>>,
                  #exec.buffer<arena, 512, memref<4xf32>>, #exec.buffer<arena, 640, memref<4x4xf32>>]
-                batch 2 m 3 n 4 k 5 transpose_b bias epilogue tanh
+                batch 2 m 3 n 4 k 5 transpose_b bias epilogue tanh {exec.time_ps = 5000000002 : i64}
       exec.collective all_to_all <arena, 512, memref<6x2xi32>> to <arena, 640, memref<1x12xi32>> over [1, 0] reduction max
                       split 0 concat 1 cause [#dist.end<kind = gradient, name = "w">]
+                      {exec.messages = 3 : i64, exec.bytes_sent = 5000000003 : i64}
       exec.copy <constant, 0, memref<2xf32>> to <arena, 512, memref<2xf32>>
       exec.collective permute <arena, 512, memref<4xi32>> to <arena, 640, memref<4xi32>> over [0] reduction sum
                       split 0 concat 0 cause [#dist.end<kind = op, name = "fc1">] pairs [1, 0, 0, 1]
@@ -190,6 +196,15 @@ TEST_CASE("image: instructions", "[plan][image]") {
   CHECK((program.num_inputs == 1 && program.inputs[0] == 2 && program.num_outputs == 1 && program.outputs[0] == 3));
   CHECK((variant.programs[1].num_instrs == 0 && variant.programs[1].num_inputs == 0));
   CHECK((program.predicted_ns == 5000000000 && variant.programs[1].predicted_ns == 0)); // one that nobody predicted
+  CHECK((program.other_ps == 5000000001 && variant.programs[1].other_ps == 0));
+  REQUIRE(variant.links);
+  CHECK((variant.links->ranks_per_host == 2 && variant.links->adapters_per_host == 3 && variant.links->hand_over_ps == 15));
+  const ashlar_rt_link *axes = variant.links->axes;
+  CHECK((axes[0].costs[ASHLAR_RT_ALL_REDUCE].latency_ns == 5 && axes[1].costs[ASHLAR_RT_HALO].bytes_per_us == 8));
+  CHECK((axes[0].costs[ASHLAR_RT_ALL_GATHER].latency_ns == 9 && axes[1].costs[ASHLAR_RT_ALL_GATHER].bytes_per_us == 12));
+  CHECK((axes[0].moves_beside == 0 && axes[1].moves_beside == 1));
+  CHECK((variant.links->stages[0].costs[ASHLAR_RT_PERMUTE].latency_ns == 13 &&
+         variant.links->stages[0].costs[ASHLAR_RT_PERMUTE].bytes_per_us == 14));
   REQUIRE(program.num_instrs == 5);
 
   const ashlar_rt_instr &kernel = program.instrs[0];
@@ -220,6 +235,7 @@ TEST_CASE("image: instructions", "[plan][image]") {
   CHECK((desc->num_axes == 2 && desc->axes[0] == 1 && desc->axes[1] == 0 && desc->num_tensors == 1));
   CHECK((desc->tensors[0].rank == 2 && desc->tensors[0].in_shape[0] == 6 && desc->tensors[0].split_dim == 0 &&
          desc->tensors[0].concat_dim == 1 && std::string(desc->cause) == "gradient of w"));
+  CHECK((desc->messages == 3 && desc->bytes_sent == 5000000003 && collective.predicted_ps == 0 && gemm.predicted_ps == 5000000002));
 
   const ashlar_rt_instr &copy = program.instrs[3];
   CHECK((copy.kind == ASHLAR_RT_COPY && copy.desc == nullptr && copy.num_buffers == 2 && copy.buffers[1].offset == 512));

@@ -335,7 +335,8 @@ private:
                         static_cast<uint32_t>(program.inputs.size()), program.inputs.data(), 0, nullptr,
                         static_cast<uint32_t>(program.receives.size()), program.receives.data(),
                         static_cast<uint32_t>(program.sends.size()), program.sends.data(),
-                        /*predicted_ns=*/sleeps ? 500 * uint64_t{toy.sleep} : 1000});
+                        /*predicted_ns=*/sleeps ? 500 * uint64_t{toy.sleep} : 1000,
+                        /*other_ps=*/1000 * (sleeps ? 500 * uint64_t{toy.sleep} : 1000)});
     }
     variant.name = "default";
     variant.num_axes = 1;

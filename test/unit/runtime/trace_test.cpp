@@ -40,11 +40,17 @@ ashlar_rt_program &program(const ashlar_rt_image &image, uint32_t stage, const c
   return ashlar::test::programNamed(image.variants[stage], name);
 }
 
+// Has a program take so long.
+void predict(ashlar_rt_program &program, uint64_t ns) {
+  program.predicted_ns = ns;
+  program.other_ps = 1000 * ns;
+}
+
 // Every program takes no time.
 void predictNothing(const ashlar_rt_image &image) {
   for (const ashlar_rt_variant &stage : Stages(image.variants[0])) {
     for (uint32_t i = 0; i < stage.num_programs; ++i) {
-      const_cast<ashlar_rt_program &>(stage.programs[i]).predicted_ns = 0;
+      predict(const_cast<ashlar_rt_program &>(stage.programs[i]), 0);
     }
   }
 }
@@ -186,9 +192,9 @@ TEST_CASE("trace: the plan plays the order on a clock", "[runtime][trace]") {
   REQUIRE(planSteps(stages, runs, 1, 3, plans).ok());
   CHECK(plans.empty());
   for (uint32_t stage : {0u, 1u}) {
-    program(image, stage, "forward").predicted_ns = 10;
-    program(image, stage, "backward").predicted_ns = 20;
-    program(image, stage, "update").predicted_ns = 5;
+    predict(program(image, stage, "forward"), 10);
+    predict(program(image, stage, "backward"), 20);
+    predict(program(image, stage, "update"), 5);
   }
   REQUIRE(planSteps(stages, runs, 2, 3, plans).ok());
   auto text = [&](uint32_t stage, uint32_t step) {
@@ -213,8 +219,8 @@ TEST_CASE("trace: a planned send waits for its slot", "[runtime][trace]") {
   auto *variants = const_cast<ashlar_rt_variant *>(image.variants);
   const StepRuns runs = runsOf(image, 4);
   predictNothing(image);
-  program(image, 0, "forward").predicted_ns = 10;
-  program(image, 1, "forward").predicted_ns = 100;
+  predict(program(image, 0, "forward"), 10);
+  predict(program(image, 1, "forward"), 100);
   std::vector<StagePlan> plans;
   // With slots for two only, forward 2 of stage 0 waits until forward 0 of stage 1 has begun, and its messages for backward, which the toy
   // receives there, keep it waiting for ever: the order stands still.

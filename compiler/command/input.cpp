@@ -6,6 +6,7 @@
 
 #include "compiler/command/byte_count.h"
 #include "compiler/file/output_file.h"
+#include "compiler/job/machine_file.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/exec/target_traits.h"
 
@@ -66,30 +67,6 @@ llvm::Error readOptions(const Options &options, Input &input) {
     }
   }
   return addFiles(options, input.files);
-}
-
-// Returns the machine of a file that has nothing else, checked.
-llvm::Expected<job::Machine> readMachine(const std::string &path) {
-  llvm::Expected<job::Job> parsed = job::parseJob(path);
-  if (!parsed) {
-    return parsed.takeError();
-  }
-  std::vector<const google::protobuf::FieldDescriptor *> fields;
-  parsed->GetReflection()->ListFields(*parsed, &fields);
-  for (const google::protobuf::FieldDescriptor *field : fields) {
-    if (field->number() != job::Job::kMachineFieldNumber) {
-      return createStringError(path + ": has the field " + field->name() +
-                               ", and --machine takes a file with machine { ... } and nothing "
-                               "else; give the job by --job");
-    }
-  }
-  if (!parsed->has_machine()) {
-    return createStringError(path + ": has no machine { ... }; ashlarc --calibrate F.txtpb writes such a file");
-  }
-  if (llvm::Error error = job::checkJob(*parsed, path)) {
-    return std::move(error);
-  }
-  return parsed->machine();
 }
 
 // Returns the fields of a job that a search for the mesh sets besides the mesh: "pipeline { stages: 2 }", or "none".
@@ -158,7 +135,7 @@ llvm::Error readJob(const Options &options, Input &input) {
     input.job.set_global_batch(1);
   }
   if (!options.machine.empty()) {
-    llvm::Expected<job::Machine> machine = readMachine(options.machine);
+    llvm::Expected<job::Machine> machine = job::readMachine(options.machine);
     if (!machine) {
       return machine.takeError();
     }

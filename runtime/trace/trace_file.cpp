@@ -77,6 +77,9 @@ public:
     findMessages();
     text = "{\"traceEvents\":[\n";
     for (uint32_t rank = 0; rank < trace.ranks.size(); ++rank) {
+      if (!isShown(rank)) {
+        continue;
+      }
       writeRank(rank);
       writePlan(rank);
       ASHLAR_RETURN_IF_ERROR(flush(kChunkBytes));
@@ -86,6 +89,9 @@ public:
   }
 
 private:
+  // A rank with neither a record nor a plan, of a simulation, is left out.
+  bool isShown(uint32_t rank) const { return !trace.ranks[rank].spans.empty() || !trace.planned.empty(); }
+
   const ashlar_rt_variant &stageOf(uint32_t rank) const { return stages[rank / processes]; }
   const ashlar_rt_program &programOf(uint32_t rank, const Span &span) const { return stageOf(rank).programs[span.program]; }
   uint32_t peerOf(uint32_t rank, const ashlar_rt_transfer &transfer) const { return transfer.stage * processes + rank % processes; }
@@ -292,12 +298,15 @@ private:
   std::string facts() const {
     std::string ranks;
     for (uint32_t rank = 0; rank < trace.ranks.size(); ++rank) {
+      if (!isShown(rank)) {
+        continue;
+      }
       const RankTrace &each = trace.ranks[rank];
       const ashlar_rt_variant &variant = stageOf(rank);
       ranks += fmt::format(
           "{}\n{{\"rank\":{},\"stage\":{},\"device\":{},\"arena_bytes\":{},\"slots\":{},\"slot_bytes\":{},\"clock_offset_us\":{},"
           "\"clock_error_us\":{},\"lost_instructions\":{},\"lost_others\":{}}}",
-          rank == 0 ? "" : ",", rank, variant.stage, rank % processes, variant.arena_bytes, slotsOf(variant), variant.slot_bytes,
+          ranks.empty() ? "" : ",", rank, variant.stage, rank % processes, variant.arena_bytes, slotsOf(variant), variant.slot_bytes,
           microseconds(each.clock.offset), microseconds(each.clock.error), each.lostInstructions, each.lostOthers);
     }
     return fmt::format("{{\"model\":{},\"target\":{},\"first_step\":{},\"steps\":{},\"micro_batches\":{},\"stages\":{},\"ranks\":[{}]}}",

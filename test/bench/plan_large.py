@@ -120,4 +120,5 @@ def main():
         measure_parts(Bench(options, pathlib.Path(folder)), options.only)
 
 
-main()
+if __name__ == "__main__":
+    main()

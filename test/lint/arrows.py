@@ -76,10 +76,12 @@ ARROWS = {
     "runtime/run": ["runtime"],
     "runtime/run/generate": ["runtime/run/checkpoint", "runtime/data", "runtime/execute", "runtime/base", "runtime/abi"],
     "runtime/run/checkpoint": ["runtime/checkpoint", "runtime/comm", "runtime/data", "runtime/execute", "runtime/base", "runtime/abi"],
-    "runtime/trace": ["runtime/comm", "runtime/base", "runtime/abi"],
+    "runtime/simulate": ["runtime/comm", "runtime/execute", "runtime/base", "runtime/abi"],
+    "runtime/trace": ["runtime/comm", "runtime/simulate", "runtime/base", "runtime/abi"],
     "tools": ["compiler", "passes", "dialects", "runtime/abi"],
     "tools/ashlar_calibrate": ["runtime"],
     "tools/ashlar_ckpt": ["runtime/checkpoint", "runtime/base", "runtime/abi"],
+    "tools/ashlar_sim": ["compiler/cost", "compiler/job", "compiler/target", "passes/analysis", "dialects", "runtime"],
 }
 NO_MLIR = ["runtime"]
 

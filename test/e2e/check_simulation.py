@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares a simulation with the compiler's prediction.
 
-    check_simulation.py REPORT.json SIMULATION.json     --report of ashlarc, --json of ashlar-sim: one step, to the nanosecond
-    check_simulation.py --trace TRACE.json RANK...      a trace of these ranks: tracks without overlapping slices, programs and messages
+    check_simulation.py REPORT.json SIMULATION.json [RUNS]  --report of ashlarc, --json of ashlar-sim: one step, to the nanosecond; RUNS of train_step
+    check_simulation.py --shared REPORT.json SIMULATION.json  a pipeline whose stages share links: at most a tenth longer than planned, no less
+    check_simulation.py --trace TRACE.json RANK...          a trace of these ranks: tracks without overlapping slices, programs and messages
 """
 
 import collections
@@ -22,7 +23,14 @@ def find(node, key):
             yield from find(value, key)
 
 
-def check_step(report, simulation):
+def check_shared(report, simulation):
+    pipeline = next(find(report, "pipeline"))
+    assert pipeline["step_ns"] < simulation["step_ns"] < 1.1 * pipeline["step_ns"], f"{simulation['step_ns']} ns, planned {pipeline['step_ns']}"
+    received = [(line["receiving_ns"], stage["receive_ns"]) for stage, line in zip(pipeline["stages"], simulation["lines"])]
+    assert all(now >= planned - 1 for now, planned in received) and any(now > 1.1 * planned for now, planned in received), received
+
+
+def check_step(report, simulation, runs):
     pipelines = [each for each in find(report, "pipeline") if isinstance(each, dict)]
     if pipelines:
         planned = pipelines[0]["step_ns"]
@@ -32,9 +40,9 @@ def check_step(report, simulation):
             assert abs(busy - stage["compute_ns"]) < 0.01, f"stage {line['stage']}: {busy} ns of programs, planned {stage['compute_ns']}"
             assert abs(line["receiving_ns"] - stage["receive_ns"]) <= 1, f"stage {line['stage']} receives {line['receiving_ns']}, planned {stage['receive_ns']}"
     else:
-        names = ("prepare", "train_step", "update")
-        planned = sum(program["predicted_ns"] for programs in find(report, "programs") for program in programs
-                      if any(program["name"].startswith(name) for name in names))
+        times = {"prepare": 1, "train_step": runs, "update": 1}
+        planned = sum(count * program["predicted_ns"] for programs in find(report, "programs") for program in programs
+                      for name, count in times.items() if program["name"].startswith(name))
     assert planned > 0, "nothing is planned"
     assert abs(simulation["step_ns"] - planned) <= 1, f"a step of {simulation['step_ns']} ns, planned {planned}"
     assert sum(line["ranks_like_it"] for line in simulation["lines"]) == simulation["ranks"]
@@ -58,5 +66,7 @@ def check_trace(trace, ranks):
 
 if sys.argv[1] == "--trace":
     check_trace(json.load(open(sys.argv[2])), [int(rank) for rank in sys.argv[3:]])
+elif sys.argv[1] == "--shared":
+    check_shared(*(json.load(open(name)) for name in sys.argv[2:]))
 else:
-    check_step(*(json.load(open(name)) for name in sys.argv[1:]))
+    check_step(*(json.load(open(name)) for name in sys.argv[1:3]), int(sys.argv[3]) if len(sys.argv) > 3 else 1)

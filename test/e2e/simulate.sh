@@ -33,6 +33,19 @@ for name in linear mlp mlp_2d mlp_adamw mlp_zero1 mlp_zero3 mlp_hsdp mlp_tensor_
   python3 "$here/check_simulation.py" "$name.json" "$name.sim.json" || fail "$name is not simulated as it was planned"
 done
 
+# Two micro-batches, whose data comes slowly: the second one of 128 samples is there after 128 ms, and takes 1.4 ms and the update.
+compile mlp_zero2
+"$sim" mlp_zero2 --json mlp_zero2.sim.json > mlp_zero2.log
+python3 "$here/check_simulation.py" mlp_zero2.json mlp_zero2.sim.json 2 || fail "mlp_zero2 is not simulated as it was planned"
+"$sim" mlp_zero2 --data-rate 1000 > data.log
+grep -q "^step  *129\.[0-9] ms;" data.log || fail "slow data takes another time: $(cat data.log)"
+
+# Four hosts of two ranks: messages between the stages, and sums over dp, go by the same adapters.
+echo 'machine { ranks_per_host: 2 inter_host { latency_us: 5 bandwidth_gb_per_s: 1 } }' > hosts.txtpb
+compile transformer_3d --machine hosts.txtpb
+"$sim" transformer_3d --json shared.json > shared.log
+python3 "$here/check_simulation.py" --shared transformer_3d.json shared.json || fail "stages do not share adapters: $(cat shared.log)"
+
 # The line of --plan has the same number.
 planned=$(./mlp_pipeline_1f1b --plan | sed -n 's/.*a step takes \([0-9.]* [a-z]*\) predicted.*/\1/p')
 grep -q "^step  *$planned;" mlp_pipeline_1f1b.log || fail "--plan has $planned, ashlar-sim $(grep ^step mlp_pipeline_1f1b.log)"
@@ -45,8 +58,6 @@ chmod 400 stripped
 cmp stripped.json mlp_pipeline_1f1b.sim.json || fail "a stripped executable is simulated otherwise"
 
 # Two hosts of two ranks, with overlap: the same links by a file as in the job.
-hosts='machine { ranks_per_host: 2 inter_host { latency_us: 5 bandwidth_gb_per_s: 1 } }'
-echo "$hosts" > hosts.txtpb
 compile mlp_zero1 --machine hosts.txtpb
 "$sim" mlp_zero1 --json planned.json > planned.log
 python3 "$here/check_simulation.py" mlp_zero1.json planned.json || fail "a job on two hosts is not simulated as it was planned"

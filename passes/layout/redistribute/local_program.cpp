@@ -180,6 +180,12 @@ private:
         return;
       }
     }
+    auto windowed = dyn_cast<WindowedOpInterface>(row.op);
+    if (windowed && windowed.isIdentityOfEqualTypes() && op.operands.size() == 1 &&
+        local.values[op.operands.front()] == resultTypes.front()) {
+      held[{row.results.front(), 0}] = op.operands.front();
+      return;
+    }
     if (isa<nn::ReadOp>(row.op)) {
       axes = axesOf(assignment.made(row.results.front()).getLayout());
     }
@@ -218,15 +224,15 @@ private:
     return dist::splitWindows(mesh, *row.rule, types, layouts);
   }
 
-  // Adds the run that an op reads instead of a shard, as partitioning does: each device makes its own from values that all know, and values
-  // that are broadcast along other dims are exchanged before that.
+  // Adds the run that an op reads instead of a shard, as partitioning does: each device makes its own from values that all know, or that
+  // are broadcast along the dim, and values that are broadcast along other dims are exchanged before that.
   unsigned addRun(const dist::SplitWindow &window, unsigned piece) {
     std::optional<unsigned> number = local.makers[piece];
     Operation *maker = number ? local.ops[*number].op : nullptr;
     auto repeated = dyn_cast_or_null<nn::BroadcastOp>(maker);
     std::optional<unsigned> dim = repeated ? nn::findDimBeforeBroadcast(repeated, window.dim) : std::nullopt;
     if (!dim) {
-      return addHalo(window, piece, isKnown(piece));
+      return addHalo(window, piece, /*isKnown=*/repeated || isKnown(piece));
     }
     dist::SplitWindow before = window;
     before.dim = *dim;
@@ -250,7 +256,8 @@ private:
     return maker && local.ops[*maker].op && splatOf(local.ops[*maker].op);
   }
 
-  // Adds the exchange of segments along a windowed dim; one that is known to every device makes its own.
+  // Adds the exchange of segments along a windowed dim; a device makes its own of what all know, and takes it out of its shard where it is
+  // there.
   unsigned addHalo(const dist::SplitWindow &window, unsigned input, bool isKnown) {
     const dist::Halo &halo = *window.halo;
     SmallVector<int64_t> numbers = {window.dim, halo.size};
@@ -262,10 +269,11 @@ private:
             DenseI64ArrayAttr::get(context, numbers).getAsOpaquePointer(),
             {input},
             {dist::toAttr(context, window.axes).getAsOpaquePointer()}};
-    int64_t length = dist::segmentLength(dist::axisSizes(mesh, window.axes), halo.to);
+    const SmallVector<int64_t> sizes = dist::axisSizes(mesh, window.axes);
+    int64_t length = dist::segmentLength(sizes, halo.to);
     LocalOp op;
     op.operands = {input};
-    if (!isKnown) {
+    if (!isKnown && !dist::offsetInPieces(sizes, halo)) {
       op.kind = CollectiveKind::Halo;
       op.axes = window.axes;
       op.dim = window.dim;

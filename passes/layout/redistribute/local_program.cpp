@@ -435,8 +435,26 @@ private:
     setCost(op, step, local.values[input], type);
     bool isJoined = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::AllGather;
     AxisSet varies = isJoined ? varying[input] & ~axes : varying[input] | axes;
-    SmallVector<const void *, 2> key = {type.getAsOpaquePointer(), placed ? mesh.getAsOpaquePointer() : nullptr};
-    return add({nullptr, describe(step, from).getAsOpaquePointer(), {input}, key}, std::move(op), type, varies).front();
+    const RankedTensorType joined = joinedType(step, local.values[input], type);
+    SmallVector<const void *, 2> key = {joined.getAsOpaquePointer(), placed ? mesh.getAsOpaquePointer() : nullptr};
+    const unsigned whole = add({nullptr, describe(step, from).getAsOpaquePointer(), {input}, key}, std::move(op), joined, varies).front();
+    return joined == type ? whole : addTrim(whole, type);
+  }
+
+  // Returns the type of what a step makes on a device, with the padding of the shards that it joins; `type` is the one without.
+  RankedTensorType joinedType(const analysis::Step &step, RankedTensorType input, RankedTensorType type) const {
+    if (step.kind != CollectiveKind::AllGather && step.kind != CollectiveKind::AllToAll) {
+      return type;
+    }
+    const int64_t dim = step.kind == CollectiveKind::AllGather ? step.dim : step.concatDim;
+    return dist::withLength(type, dim, input.getDimSize(dim) * mesh.groupSize(step.axes));
+  }
+
+  // Returns a value without the padding behind joined shards. Gathers of one value to dims of unequal sizes are one.
+  unsigned addTrim(unsigned value, RankedTensorType type) {
+    LocalOp op;
+    op.operands = {value};
+    return add({nullptr, nullptr, {value}, {type.getAsOpaquePointer()}}, std::move(op), type, varying[value]).front();
   }
 
   // Returns a value whose dim a step can cut into equal shards: with zeros behind, maybe the model's own. Over several axes no pad of a

@@ -6,6 +6,7 @@
 #include "test/unit/data/temporary_folder.h"
 
 #include <csignal>
+#include <cstdlib>
 
 #include <catch2/catch.hpp>
 
@@ -16,18 +17,32 @@ namespace ashlar::test::output_file_test {
 
 using namespace ashlar::rt;
 
+// Run by the next case, in a process that has written nothing yet: handlers are installed once.
+TEST_CASE("output: ends by a signal", "[.ends]") {
+  const char *folder = std::getenv("ASHLAR_TEST_FOLDER"), *number = std::getenv("ASHLAR_TEST_SIGNAL");
+  if (folder == nullptr || number == nullptr) { // run by a pattern of names
+    return;
+  }
+  const int ending = std::atoi(number);
+  signal(ending, SIG_DFL); // Catch2 has handlers
+  auto file = [&](const char *name) { return std::string(folder) + "/" + name; };
+  OutputFile whole, log, partial, dropped;
+  bool good = whole.create(file("whole")).ok() && whole.write("whole", 5).ok() && whole.commit().ok();
+  good = good && log.createLog(file("log")).ok() && log.write("line", 4).ok();
+  good = good && partial.create(file("partial")).ok() && partial.write("half", 4).ok();
+  good = good && dropped.create(file("dropped")).ok();
+  good ? raise(ending) : 0;
+  _exit(1);
+}
+
 TEST_CASE("output: a signal removes what has no name yet, and what has one stays", "[base][output]") {
   for (int ending : {SIGTERM, SIGINT, SIGHUP}) {
     ashlar::test::TemporaryFolder folder;
     pid_t child = fork();
     if (child == 0) {
-      signal(ending, SIG_DFL); // Catch2 has handlers
-      OutputFile whole, log, partial, dropped;
-      bool good = whole.create(folder.file("whole")).ok() && whole.write("whole", 5).ok() && whole.commit().ok();
-      good = good && log.createLog(folder.file("log")).ok() && log.write("line", 4).ok();
-      good = good && partial.create(folder.file("partial")).ok() && partial.write("half", 4).ok();
-      good = good && dropped.create(folder.file("dropped")).ok();
-      good ? raise(ending) : 0;
+      setenv("ASHLAR_TEST_FOLDER", folder.path().c_str(), 1);
+      setenv("ASHLAR_TEST_SIGNAL", std::to_string(ending).c_str(), 1);
+      execl("/proc/self/exe", "test_runtime", "output: ends by a signal", nullptr);
       _exit(1);
     }
     int status = 0;

@@ -145,14 +145,14 @@ def adapters_per_host(bench):
     for axes, adapters, sum_rates, others in (
             # 4 ranks on each of 2 hosts. Of a sum a device sends 2 * 7/8, the host 2 * 1/2; to the other host 4 of 7 parts go, of 4 ranks; a message of
             # each rank; 5 GB/s goes within a host.
-            ((("a", 8),), 1, [3500], {"all_to_all": [875], "permute": [500]}),
+            ((("a", 8),), 1, [3500], {"all_to_all": [875], "permute": [500], "broadcast": [2000]}),
             ((("a", 8),), 2, [5000], {"all_to_all": [1750], "permute": [1000], "broadcast": [4000]}),
             ((("a", 8),), 4, [5000], {"all_to_all": [3500], "broadcast": [5000]}),
             # Two groups of 2 ranks on each of 4 hosts: 2 * 7/8 against 2 * 2 * 3/4, of 4 adapters; a broadcast is the tensor against that.
             ((("a", 8), ("b", 2)), 4, [4666, 5000], {"all_to_all": [2333, 5000], "broadcast": [2666, 5000]}),
             # Four groups of a rank on each host: each has an adapter.
-            ((("a", 4), ("b", 4)), 4, None, {"broadcast": [1333, 5000]})):
-        expected = {**({} if sum_rates is None else {kind: sum_rates for kind in sums}), **others}
+            ((("a", 4), ("b", 4)), 4, [2000, 5000], {"all_to_all": [2000, 5000], "broadcast": [1333, 5000]})):
+        expected = {**{kind: sum_rates for kind in sums}, **others}
         expect(rates(axes, f"{hosts} adapters_per_host: {adapters}"), expected, f"{axes}, {adapters} adapters")
 
 
@@ -278,14 +278,17 @@ def collective_rates(bench):
         found = re.findall(r"<kind = (\w+), latency_ns = \[(.*?)\], bytes_per_us = \[(.*?)\]>", costs_of(dist))
         return [(kind, [int(x) for x in latency.split(", ")], [int(x) for x in rate.split(", ")]) for kind, latency, rate in found]
     links = "intra_host { latency_us: 1 bandwidth_gb_per_s: 10 %s } inter_host { latency_us: 9 bandwidth_gb_per_s: 2 %s }"
-    expect(kinds_of(links % ("", "")), [], "none given")
-    # Axis a is between hosts. What is left out, and the other class, have what the class says.
+    # Axis a is between hosts, where an all-reduce of two waits for one message instead of two.
+    sums = [("all_reduce", [4500, 1000], [2000, 10000])]
+    expect(kinds_of(links % ("", "")), sums, "none given")
+    # What is left out, and the other class, have what the class says.
     for kind in KINDS:
         given = f"collectives {{ kind: {kind} latency_us: 3 bandwidth_gb_per_s: 4 }}"
-        expect(kinds_of(links % (given, "")), [(kind.lower(), [9000, 3000], [2000, 4000])], f"{kind} within a host")
-        expect(kinds_of(links % ("", given)), [(kind.lower(), [3000, 1000], [4000, 10000])], f"{kind} between hosts")
+        others, share = ([], 2) if kind == "ALL_REDUCE" else (sums, 1)
+        expect(kinds_of(links % (given, "")), others + [(kind.lower(), [9000 // share, 3000], [2000, 4000])], f"{kind} within a host")
+        expect(kinds_of(links % ("", given)), others + [(kind.lower(), [3000 // share, 1000], [4000, 10000])], f"{kind} between hosts")
     expect(kinds_of(links % ("collectives { kind: HALO latency_us: 3 }", "collectives { kind: HALO bandwidth_gb_per_s: 4 }")),
-           [("halo", [9000, 3000], [4000, 10000])], "fields of their own")
+           sums + [("halo", [9000, 3000], [4000, 10000])], "fields of their own")
     # The gradient of w, 128 bytes from each of two ranks in two messages, and the loss, 4 bytes.
     def time(machine):
         report = bench.report(product_job("mode: DATA_PARALLEL", mesh(("dp", 2)), f"machine {{ intra_host {{ {machine} }} }}", batch=4))

@@ -50,13 +50,14 @@ Estimate estimateOnMesh(const LayoutProblem &problem, const Assignment &assignme
 
 Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, analysis::Planner &planner,
                   const analysis::DeviceRates &rates, int64_t handOverPs) {
-  if (!assignment.cuts) {
-    return estimateOnMesh(problem, assignment, planner.withoutCuts(), rates, handOverPs);
+  std::optional<MeshRefinement> cuts = findCuts(problem, assignment, planner);
+  if (!cuts) {
+    return estimateOnMesh(problem, assignment, planner, rates, handOverPs);
   }
   LayoutProblem finer = problem;
   Assignment decided = assignment;
-  refine(*assignment.cuts, finer, decided);
-  return estimateOnMesh(finer, decided, planner.ofParts(*assignment.cuts), rates, handOverPs);
+  refine(*cuts, finer, decided);
+  return estimateOnMesh(finer, decided, plannerOf(*cuts, planner), rates, handOverPs);
 }
 
 namespace {
@@ -74,7 +75,7 @@ FailureOr<Estimate> decideAndEstimate(ModuleOp module, const LayoutProblem &prob
 FailureOr<Estimate> estimateLayouts(ModuleOp module) {
   dist::MeshOp mesh = dist::findMesh(module);
   FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh.getMesh());
-  analysis::Planner planner(mesh, analysis::Cuts::Allowed);
+  analysis::Planner planner(mesh);
   return failed(problem) ? FailureOr<Estimate>() : decideAndEstimate(module, *problem, planner);
 }
 

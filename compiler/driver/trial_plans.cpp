@@ -36,7 +36,7 @@ FailureOr<std::optional<planning::SyncChoice>> TrialPlans::chooseSync(ModuleOp p
       return failure();
     }
     FailureOr<planning::Forecast> planned = planning::forecast(programs.clone(), variant, job);
-    return failed(planned) ? FailureOr<planning::SyncTrial>() : planning::SyncTrial{planned->stepPs, planned->memory.leastBytes()};
+    return failed(planned) ? FailureOr<planning::SyncTrial>() : planning::SyncTrial{planned->stepPs, planned->leastBytes};
   });
   return failed(choice) ? FailureOr<std::optional<planning::SyncChoice>>() : std::optional<planning::SyncChoice>(*choice);
 }
@@ -83,8 +83,7 @@ FailureOr<planning::RecomputeTrial> TrialPlans::planWhole(ModuleOp programs, pip
 // Plans the memory of a copy of programs that have layouts.
 FailureOr<planning::RecomputeTrial> TrialPlans::plan(ModuleOp programs, const pipelines::Variant &variant) const {
   FailureOr<planning::Forecast> planned = planning::forecast(programs.clone(), variant, job);
-  return failed(planned) ? FailureOr<planning::RecomputeTrial>()
-                         : planning::RecomputeTrial{planned->memory.leastBytes(), planned->recomputeMoves};
+  return failed(planned) ? FailureOr<planning::RecomputeTrial>() : planning::RecomputeTrial{planned->leastBytes, planned->recomputeMoves};
 }
 
 } // namespace ashlar::driver

@@ -23,9 +23,9 @@ struct StageSum {
   int64_t computePs = 0, sendPs = 0, stepPs = 0, bytesSent = 0;
 };
 
-// Adds what happens several times. A slow device may take longer than a number says.
-void addRuns(int64_t &sum, int64_t runs, int64_t each) {
-  sum = static_cast<int64_t>(std::min<__int128>(sum + __int128(runs) * each, INT64_MAX / 4));
+// Adds `runs` times `each`. The sum saturates: a slow device may take longer than a number holds.
+void addRuns(int64_t &sum, __int128 runs, int64_t each) {
+  sum = static_cast<int64_t>(std::min<__int128>(sum + runs * each, INT64_MAX / 4));
 }
 
 // Returns the runs of the programs of a module, or of a stage, and what they send.
@@ -33,14 +33,14 @@ StageSum sumMessages(ModuleOp module) {
   StageSum sum;
   sum.runs = analysis::runsOfStep(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    const int64_t runs = sum.runs.lookup(function.getSymName());
+    const __int128 runs = sum.runs.lookup(function.getSymName());
     function.walk([&](dist::CollectiveOpInterface op) {
       addRuns(sum.sendPs, runs * nn::countRuns(op), analysis::collectiveTimePs(op));
       addRuns(sum.bytesSent, runs * nn::countRuns(op), dist::collectiveBytes(op));
     });
     function.walk([&](dist::TransferOpInterface op) {
       if (!op.isSource()) {
-        addRuns(sum.bytesSent, runs * static_cast<int64_t>(op.getPeers().size()), op.getBytes());
+        addRuns(sum.bytesSent, runs * op.getPeers().size(), op.getBytes());
       }
     });
   }
@@ -85,6 +85,7 @@ FailureOr<Forecast> forecast(OwningOpRef<ModuleOp> module, const pipelines::Vari
     addTimes(sum, table);
     whole.bytesSent = std::max(whole.bytesSent, sum.bytesSent);
     whole.memory = memory.bytes() < whole.memory.bytes() ? whole.memory : memory;
+    whole.leastBytes = std::max(whole.leastBytes, memory.leastBytes());
     if (sum.stepPs > busiest) {
       busiest = whole.stepPs = sum.stepPs;
       whole.computePs = sum.computePs;

@@ -22,12 +22,13 @@ struct Forecast {
   int64_t exposedPs = 0;        // the part that computation does not hide
   int64_t bytesSent = 0;        // by collectives, and to other stages; of the stage that sends most
   lower::MemoryUse memory;      // of a device, with a pipeline of the stage that takes most
+  uint64_t leastBytes = 0;      // that a device of any stage must have: without what is spare
   std::optional<double> bubble; // of a pipeline: the share of the step in which a stage waits, on average
   int64_t recomputeMoves = 0;   // that there are to choose from (docs/recompute.md)
 };
 
-// Lowers a module of programs whose values have layouts (inferLayouts), as a compilation does, up to the tables, and reads off what they
-// say: so it equals what --plan and --report say of the executable. Fails, with an error, where a pass does.
+// Lowers a module of programs whose values have layouts (inferLayouts), as a compilation does, up to the tables, and reads the numbers
+// there, as --plan and --report do for the executable. Fails, with an error, where a pass does.
 mlir::FailureOr<Forecast> forecast(mlir::OwningOpRef<mlir::ModuleOp> module, const pipelines::Variant &variant, const job::Job &job);
 
 } // namespace ashlar::planning

@@ -65,7 +65,7 @@ FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, double searchSe
       return failure();
     }
     auto all = (*programs)->getAttrOfType<IntegerAttr>(dist::kSegmentedLoopsAttr);
-    return RecomputeTrial{found->memory.leastBytes(), all ? all.getInt() : 0};
+    return RecomputeTrial{found->leastBytes, all ? all.getInt() : 0};
   };
   if (job.recompute() != job::Recompute::AUTO) {
     return failed(tryLoops(0)) ? FailureOr<Forecast>() : found;
@@ -93,7 +93,7 @@ FailureOr<Forecast> JobForecaster::forecastSearched(ModuleOp programs, pipelines
   FailureOr<Forecast> found = failure();
   LogicalResult fits = fitSearch(variant, searchLimit(job, input.memoryLimit), [&]() -> FailureOr<uint64_t> {
     found = forecastLayouts(programs, variant, job);
-    return failed(found) ? FailureOr<uint64_t>() : found->memory.leastBytes();
+    return failed(found) ? FailureOr<uint64_t>() : found->leastBytes;
   });
   return failed(fits) ? FailureOr<Forecast>() : found;
 }
@@ -106,7 +106,7 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
   FailureOr<Forecast> found = failure();
   auto plan = [&]() -> FailureOr<SyncTrial> {
     found = forecastRecomputed(*module, variant, job);
-    return failed(found) ? FailureOr<SyncTrial>() : SyncTrial{found->stepPs, found->memory.leastBytes()};
+    return failed(found) ? FailureOr<SyncTrial>() : SyncTrial{found->stepPs, found->leastBytes};
   };
   const LogicalResult planned = choosesGradientSync(job, input.memoryLimit)
                                     ? success(succeeded(chooseGradientSync(*module, input.memoryLimit, plan)))
@@ -121,7 +121,7 @@ FailureOr<Forecast> JobForecaster::forecastRecomputed(ModuleOp programs, pipelin
     FailureOr<int64_t> moves = findLeastMoves(input.memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
       variant.recomputeMoves = count;
       FailureOr<Forecast> found = forecastCopy();
-      return failed(found) ? FailureOr<RecomputeTrial>() : RecomputeTrial{found->memory.leastBytes(), found->recomputeMoves};
+      return failed(found) ? FailureOr<RecomputeTrial>() : RecomputeTrial{found->leastBytes, found->recomputeMoves};
     });
     if (failed(moves)) {
       return failure();

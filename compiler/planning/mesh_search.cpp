@@ -121,7 +121,7 @@ public:
 
 private:
   bool fits(const Candidate &candidate) const {
-    return input.memoryLimit == 0 || candidate.row.forecast->memory.leastBytes() <= static_cast<uint64_t>(input.memoryLimit);
+    return input.memoryLimit == 0 || candidate.row.forecast->leastBytes <= static_cast<uint64_t>(input.memoryLimit);
   }
 
   // Returns why a step in micro-batches is not the step on the whole batch; "" where it is, or where the job has other faults.
@@ -154,7 +154,7 @@ private:
       return {2, 0};
     }
     const Forecast &forecast = *candidate.row.forecast;
-    return fits(candidate) ? std::pair(0, forecast.stepPs) : std::pair(1, static_cast<int64_t>(forecast.memory.leastBytes()));
+    return fits(candidate) ? std::pair(0, forecast.stepPs) : std::pair(1, static_cast<int64_t>(forecast.leastBytes));
   }
 
   void sort() {
@@ -336,11 +336,10 @@ llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command:
     return refuseAll(found.candidates);
   }
   const lower::MemoryUse &memory = best.row.forecast->memory;
-  if (input.memoryLimit != 0 && memory.leastBytes() > static_cast<uint64_t>(input.memoryLimit)) {
-    return llvm::createStringError("a device may hold " + report::comparedBytes(input.memoryLimit, memory.leastBytes()).first +
-                                   ", and the smallest of " + std::to_string(found.candidates.size()) + " meshes (" + meshName(best.row) +
-                                   ") is predicted to take " + report::memoryText(memory, input.memoryLimit) +
-                                   "; give it more devices or a smaller batch");
+  if (const uint64_t least = best.row.forecast->leastBytes; input.memoryLimit != 0 && least > static_cast<uint64_t>(input.memoryLimit)) {
+    return llvm::createStringError("a device may hold " + report::comparedBytes(input.memoryLimit, least).first + ", and the smallest of " +
+                                   std::to_string(found.candidates.size()) + " meshes (" + meshName(best.row) + ") is predicted to take " +
+                                   report::memoryText(memory, input.memoryLimit) + "; give it more devices or a smaller batch");
   }
   input.job = best.job;
   if (llvm::Error error = command::checkInput(options, input.job, input)) {
@@ -353,7 +352,7 @@ report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLi
   report::MeshSearchFact fact{{}, found.candidates.size(), found.left};
   for (const Candidate &candidate : found.candidates) {
     if (const std::optional<Forecast> &forecast = candidate.row.forecast;
-        forecast && (memoryLimit == 0 || forecast->memory.leastBytes() <= static_cast<uint64_t>(memoryLimit))) {
+        forecast && (memoryLimit == 0 || forecast->leastBytes <= static_cast<uint64_t>(memoryLimit))) {
       fact.meshes.push_back({meshName(candidate.row), forecast->stepPs, static_cast<int64_t>(forecast->memory.bytes())});
     }
   }

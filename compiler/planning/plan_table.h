@@ -35,7 +35,7 @@ struct PlanTable {
 
   // Returns whether a mesh can be, and its devices have the memory for it.
   bool fits(const PlannedMesh &mesh) const {
-    return mesh.forecast && (memoryLimit == 0 || mesh.forecast->memory.leastBytes() <= static_cast<uint64_t>(memoryLimit));
+    return mesh.forecast && (memoryLimit == 0 || mesh.forecast->leastBytes <= static_cast<uint64_t>(memoryLimit));
   }
 
   // Orders the meshes: fitting ones, the fastest first, then larger ones, then impossible ones.

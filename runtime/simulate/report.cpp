@@ -5,6 +5,7 @@
 #include "runtime/simulate/report.h"
 
 #include "runtime/base/json.h"
+#include "runtime/comm/view.h"
 
 #include <algorithm>
 #include <iterator>
@@ -18,25 +19,6 @@ namespace {
 
 constexpr double kPsPerSecond = 1e12;
 constexpr size_t kMostCauses = 8, kMostWaits = 8; // lines of a text
-
-const char *kindName(uint32_t kind) {
-  switch (kind) {
-  case ASHLAR_RT_ALL_REDUCE:
-    return "all_reduce";
-  case ASHLAR_RT_ALL_GATHER:
-    return "all_gather";
-  case ASHLAR_RT_REDUCE_SCATTER:
-    return "reduce_scatter";
-  case ASHLAR_RT_ALL_TO_ALL:
-    return "all_to_all";
-  case ASHLAR_RT_BROADCAST:
-    return "broadcast";
-  case ASHLAR_RT_PERMUTE:
-    return "permute";
-  default:
-    return "halo";
-  }
-}
 
 // The parameters, states and the rest of a rank's arena.
 struct MemoryParts {
@@ -210,7 +192,7 @@ private:
   // "all_reduce over dp, tp".
   std::string groupText(uint32_t stage, const std::pair<uint32_t, uint32_t> &place) const {
     const ashlar_rt_collective_desc &desc = collectiveOf(instrOf(stage, place));
-    std::string out = kindName(desc.kind);
+    std::string out = collectiveKindName(desc.kind);
     for (uint32_t i = 0; i < desc.num_axes; ++i) {
       out += fmt::format("{}{}", i == 0 ? " over " : ", ", stages[stage].axes[desc.axes[i]].name);
     }

@@ -23,7 +23,7 @@ struct MemoryUse {
   uint64_t threadBytes = 0; // that every thread of a rank beyond the first one takes, too
   uint64_t spareBytes = 0;  // that are not needed where calls order weights themselves, as the memory plan has it where they are too much
 
-  // Returns the sum over the parts; and what is needed of it.
+  // Returns the sum over the parts; and the bytes without which the process cannot be.
   uint64_t bytes() const;
   uint64_t leastBytes() const { return bytes() - spareBytes; }
 };

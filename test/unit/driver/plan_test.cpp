@@ -45,6 +45,7 @@ planning::PlannedMesh meshOf(const std::string &name, std::optional<int64_t> ste
     mesh.forecast.emplace();
     mesh.forecast->stepPs = *stepPs;
     mesh.forecast->memory.parts = {{"parameters", bytes / 4}, {"temporaries", bytes - bytes / 4}};
+    mesh.forecast->leastBytes = bytes;
   } else {
     mesh.refusal = "no axis";
   }

@@ -5,7 +5,7 @@
 #include "compiler/pipelines/local_model.h"
 
 #include "dialects/dist/rules.h"
-#include "passes/layout/rules/mesh_refinement.h"
+#include "passes/layout/rules/layout_text.h"
 
 using namespace mlir;
 
@@ -26,11 +26,11 @@ FailureOr<std::vector<int64_t>> countPieces(const job::Rule &rule, dist::MeshAtt
   std::vector<int64_t> pieces;
   for (const layout::DimSplit &dim : *dims) {
     pieces.push_back(1);
-    for (const layout::AxisPart &part : dim.axes) {
+    for (const analysis::AxisPart &part : dim.axes) {
       if (part.size != 0) {
         return emitError() << part.toString() << " is a part of an axis; in mode HYBRID give the mesh the parts as axes of their own";
       }
-      if (failed(layout::MeshRefinement(mesh).cut(part, emitError))) {
+      if (failed(analysis::MeshRefinement(mesh).cut(part, emitError))) {
         return failure();
       }
       pieces.back() *= mesh.axisSize(StringAttr::get(mesh.getContext(), part.axis));

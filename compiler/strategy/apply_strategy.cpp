@@ -9,7 +9,7 @@
 #include "dialects/dist/plain_text.h"
 #include "dialects/nn/nn.h"
 #include "passes/layout/inference/copy_sources.h"
-#include "passes/layout/rules/mesh_refinement.h"
+#include "passes/layout/rules/layout_text.h"
 
 #include "llvm/ADT/StringExtras.h"
 
@@ -75,7 +75,7 @@ private:
   // Cuts the axes of the job's mesh that the strategy has in parts.
   LogicalResult refineMesh() {
     dist::MeshAttr mesh = dist::findMesh(module).getMesh();
-    layout::MeshRefinement refinement(mesh);
+    analysis::MeshRefinement refinement(mesh);
     auto refuse = [&]() -> InFlightDiagnostic {
       return differ() << "is for mesh " << meshText(strategy.mesh()) << " but the job's mesh is " << meshText(mesh)
                       << "; compile for the strategy's mesh: ";
@@ -111,7 +111,7 @@ private:
     dist::Layout layout;
     for (const layout::DimSplit &dim : *dims) {
       layout.dims.emplace_back();
-      for (const layout::AxisPart &part : dim.axes) {
+      for (const analysis::AxisPart &part : dim.axes) {
         auto axis = StringAttr::get(context, part.toString());
         if (layout.uses(axis)) {
           return refuse() << text << " uses axis " << axis << " twice; an axis splits one dim, once";

@@ -102,6 +102,15 @@ HaloTraffic haloTraffic(ArrayRef<int64_t> axisSizes, const Halo &halo) {
   return traffic;
 }
 
+std::optional<int64_t> offsetInPieces(ArrayRef<int64_t> axisSizes, const Halo &halo) {
+  const Access &needed = halo.to.access;
+  const int64_t devices = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
+  // Without padding, neither in pieces nor in runs.
+  bool isInside = halo.from == Segments{halo.size, {}} && halo.to.positions % devices == 0 &&
+                  halo.size == halo.to.positions * needed.step && needed.first >= 0 && needed.last <= needed.step;
+  return isInside ? std::optional(needed.first) : std::nullopt;
+}
+
 SmallVector<int64_t> axisSizes(MeshAttr mesh, ArrayRef<StringAttr> axes) {
   return llvm::map_to_vector(axes, [&](StringAttr axis) { return mesh.axisSize(axis); });
 }

@@ -54,6 +54,11 @@ struct HaloTraffic {
 };
 HaloTraffic haloTraffic(llvm::ArrayRef<int64_t> axisSizes, const Halo &halo);
 
+// Returns the element of its piece, the same on all devices, with which a device's run begins, where pieces are of one size and each has
+// the run of its device; nothing elsewhere.
+//   16 elements over 4 devices, a run of 3 from each position of step 4 with first 1: 1
+std::optional<int64_t> offsetInPieces(llvm::ArrayRef<int64_t> axisSizes, const Halo &halo);
+
 // Returns the sizes of axes of the mesh.
 llvm::SmallVector<int64_t> axisSizes(MeshAttr mesh, llvm::ArrayRef<mlir::StringAttr> axes);
 

@@ -286,8 +286,11 @@ def Nn_TransposeOp : Nn_DifferentiableOp<"transpose", Nn_Computes<"Free", "Move"
   let hasCanonicalizeMethod = 1;
 }
 
+// Of an op that cuts, extends or joins dims: along a sharded one it takes the run that its part of the result reads.
+def Nn_TakesRuns : DeclareOpInterfaceMethods<WindowedOpInterface, ["isIdentityOfEqualTypes"]>;
+
 def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "moved">,
-                                      [InferTypeOpAdaptor, MovesElements, DelaysSums, Nn_Reorderable]> {
+                                      [InferTypeOpAdaptor, MovesElements, DelaysSums, Nn_TakesRuns, Nn_Reorderable]> {
   let summary = "Joins tensors along one dim";
   let description = [{
         %y = nn.concat %a, %b dim = 1 : (tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x4xf32>
@@ -300,7 +303,7 @@ def Nn_ConcatOp : Nn_DifferentiableOp<"concat", Nn_Computes<"Free", "Move", "mov
 }
 
 def Nn_SliceOp : Nn_DifferentiableOp<"slice", Nn_Computes<"Free", "Move", "moved">,
-                                     [InferTypeOpAdaptor, MovesElements, DelaysSums, Nn_Reorderable]> {
+                                     [InferTypeOpAdaptor, MovesElements, DelaysSums, Nn_TakesRuns, Nn_Reorderable]> {
   let summary = "Elements starts[d], starts[d] + steps[d], ... below limits[d] of each dim d";
   let description = [{
         %y = nn.slice %x [0, 1] to [4, 3] by [1, 1] : tensor<4x8xf32> -> tensor<4x2xf32>
@@ -312,7 +315,8 @@ def Nn_SliceOp : Nn_DifferentiableOp<"slice", Nn_Computes<"Free", "Move", "moved
   let assemblyFormat = "$input $starts `to` $limits `by` $steps attr-dict `:` type($input) `->` type($result)";
 }
 
-def Nn_PadOp : Nn_DifferentiableOp<"pad", Nn_Computes<"Free", "Move", "moved">, [MovesElements, Nn_Reorderable]> {
+def Nn_PadOp : Nn_DifferentiableOp<"pad", Nn_Computes<"Free", "Move", "moved">,
+                                   [MovesElements, Nn_TakesRuns, Nn_Reorderable]> {
   let summary = "Puts a tensor into zeros: low[d] before, interior[d] between neighbours, the rest after";
   let description = [{
     Element i of the operand's dim d lands at low[d] + i * (interior[d] + 1); all else is 0. The gradient of `nn.slice`.

@@ -19,12 +19,12 @@
 
 namespace ashlar {
 
-// The begin of a device's part of a windowed dim: the number of its first position and of the first element of its run, in the whole
-// tensor, as scalars of i64.
+// The begin of a device's part of a windowed dim of an operand: the number of its first position and of the first element of its run, in
+// the whole tensor, as scalars of i64.
 struct RunStart {
   mlir::Value position, element;
 };
-using RunStartBuilder = llvm::function_ref<RunStart(unsigned dim)>;
+using RunStartBuilder = llvm::function_ref<RunStart(unsigned operand, unsigned dim)>;
 
 // The cost of an element of an op's result, in instructions of a processor.
 enum class Cost {

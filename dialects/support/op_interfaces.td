@@ -233,8 +233,10 @@ def WindowedOpInterface : OpInterface<"WindowedOpInterface"> {
   let methods = [
     InterfaceMethod<"Makes the attributes of windows along `dims`, which are sharded, fit the types of operands and results, which are local "
                     "by now. A dim with windows has the same number in each tensor that has it. `buildStart` builds, before the op, "
-                    "the first element of the device's part of such a dim, for attributes that hold numbers of elements.",
-                    "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$dims, "::ashlar::RunStartBuilder":$buildStart)>
+                    "the begin of the device's part of such a dim of an operand, for ops that need numbers of elements.",
+                    "void", "computeOnRuns", (ins "const ::llvm::SmallBitVector &":$dims, "::ashlar::RunStartBuilder":$buildStart)>,
+    InterfaceMethod<"Returns whether the op is the identity where it has one operand, of the type of its result: it takes all of a run.",
+                    "bool", "isIdentityOfEqualTypes", (ins), "", [{ return false; }]>
   ];
 }
 

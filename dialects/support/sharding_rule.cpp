@@ -17,20 +17,28 @@ int64_t ShardingRule::addFactor(int64_t size, FactorKind kind, Reduction reducti
 }
 
 void ShardingRule::addWindow(unsigned tensor, unsigned dim, int64_t size, const Access &access) {
-  WindowedDim window{tensor, dim, access, {}};
+  WindowedDim window{tensor, dim, size, access, {}};
   bool isPosition = access.step == 1 && access.first == 0 && access.last == 1;
   if (!isPosition || factors[factorOf(window)].size != size) {
     windows.push_back(window);
   }
 }
 
-void ShardingRule::addWindow(unsigned operand, unsigned dim, SmallVector<ElementRange, 0> ranges) {
-  windows.push_back({operand, dim, {}, std::move(ranges)});
+void ShardingRule::addWindow(unsigned operand, unsigned dim, int64_t size, SmallVector<ElementRange, 0> ranges) {
+  windows.push_back({operand, dim, size, {}, std::move(ranges)});
 }
 
 int64_t ShardingRule::factorOf(const WindowedDim &window) const {
   const TensorFactors &tensor = window.tensor < operands.size() ? operands[window.tensor] : results[window.tensor - operands.size()];
   return tensor[window.dim].front();
+}
+
+int64_t ShardingRule::smallestSize(int64_t factor) const {
+  int64_t size = factors[factor].size;
+  for (const WindowedDim &window : windows) {
+    size = factorOf(window) == factor ? std::min(size, window.size) : size;
+  }
+  return size;
 }
 
 ShardingRule ShardingRule::elementwise(ArrayRef<int64_t> shape, unsigned numOperands, unsigned numResults) {

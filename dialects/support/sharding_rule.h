@@ -62,6 +62,7 @@ struct ElementRange {
 struct WindowedDim {
   unsigned tensor; // among the operands, then the results
   unsigned dim;
+  int64_t size; // of the dim, in elements
   Access access;
   llvm::SmallVector<ElementRange, 0> ranges; // instead of `access`, where steps are not equal: the range of each position
 };
@@ -79,11 +80,14 @@ public:
   // Notes that a dim of `size` elements is windowed, unless its elements are the positions. Assumes that the tensors have their factors.
   void addWindow(unsigned tensor, unsigned dim, int64_t size, const Access &access);
 
-  // Marks a dim of an operand as windowed, with the range of each position.
-  void addWindow(unsigned operand, unsigned dim, llvm::SmallVector<ElementRange, 0> ranges);
+  // Marks a dim of an operand, of `size` elements, as windowed, with the range of each position.
+  void addWindow(unsigned operand, unsigned dim, int64_t size, llvm::SmallVector<ElementRange, 0> ranges);
 
   // Returns the factor that a windowed dim holds.
   int64_t factorOf(const WindowedDim &window) const;
+
+  // Returns the size of the smallest dim that is split with a factor: its own, or the size of a windowed dim that has fewer elements.
+  int64_t smallestSize(int64_t factor) const;
 
   // Returns the rule of an op whose operands and results all have `shape`, with every dim passing through, as element-wise ops do.
   static ShardingRule elementwise(llvm::ArrayRef<int64_t> shape, unsigned numOperands, unsigned numResults = 1);

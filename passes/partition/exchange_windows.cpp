@@ -27,7 +27,14 @@ dist::SegmentsAttr toAttr(MLIRContext *context, const dist::Segments &segments) 
 }
 
 Value emitHalo(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value value, const dist::SplitWindow &window, ArrayAttr cause) {
-  int64_t length = dist::segmentLength(dist::axisSizes(mesh, window.axes), window.halo->to);
+  const SmallVector<int64_t> sizes = dist::axisSizes(mesh, window.axes);
+  int64_t length = dist::segmentLength(sizes, window.halo->to);
+  if (std::optional<int64_t> offset = dist::offsetInPieces(sizes, *window.halo)) {
+    SmallVector<int64_t> starts(typeOf(value).getRank(), 0), limits(typeOf(value).getShape()), steps(starts.size(), 1);
+    starts[window.dim] = *offset;
+    limits[window.dim] = *offset + length;
+    return nn::SliceOp::create(b, value, starts, limits, steps);
+  }
   MLIRContext *context = b.getContext();
   return dist::HaloOp::create(b, dist::withLength(typeOf(value), window.dim, length), value, b.getI64IntegerAttr(window.dim),
                               b.getI64IntegerAttr(window.halo->size), toAttr(context, window.halo->from), toAttr(context, window.halo->to),
@@ -41,17 +48,22 @@ DenseElementsAttr findSplat(Value value) {
   return dense && dense.isSplat() ? dense : DenseElementsAttr();
 }
 
-// Returns the run that an op reads in the place of a piece. What is repeated along other dims is exchanged before that.
+// Returns the run that an op reads in the place of a piece. What is repeated along other dims is exchanged before that, and what is
+// repeated along this one is on every device.
 Value emitRun(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value piece, const dist::SplitWindow &window, ArrayAttr cause) {
   auto repeated = piece.getDefiningOp<nn::BroadcastOp>();
-  std::optional<unsigned> dim = repeated ? nn::findDimBeforeBroadcast(repeated, window.dim) : std::nullopt;
-  if (!dim) {
+  if (!repeated) {
     return emitHalo(b, mesh, piece, window, cause);
+  }
+  RankedTensorType type = dist::withLength(typeOf(piece), window.dim, window.length(mesh));
+  std::optional<unsigned> dim = nn::findDimBeforeBroadcast(repeated, window.dim);
+  if (!dim) {
+    return maskRun(b, mesh, nn::BroadcastOp::create(b, type, repeated.getInput(), repeated.getDims()), window);
   }
   dist::SplitWindow before = window;
   before.dim = *dim;
   Value run = emitRun(b, mesh, repeated.getInput(), before, cause);
-  return nn::BroadcastOp::create(b, dist::withLength(typeOf(piece), window.dim, window.length(mesh)), run, repeated.getDims());
+  return nn::BroadcastOp::create(b, type, run, repeated.getDims());
 }
 
 } // namespace
@@ -120,8 +132,8 @@ void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWin
     pieces[result] = piece;
   }
   b.setInsertionPoint(op);
-  cast<WindowedOpInterface>(op).computeOnRuns(dims, [&](unsigned dim) {
-    const auto *window = llvm::find_if(windows, [&](const dist::SplitWindow &w) { return w.tensor == 0 && w.dim == dim; });
+  cast<WindowedOpInterface>(op).computeOnRuns(dims, [&](unsigned operand, unsigned dim) {
+    const auto *window = llvm::find_if(windows, [&](const dist::SplitWindow &w) { return w.tensor == operand && w.dim == dim; });
     return emitRunStart(b, mesh, *window);
   });
 }

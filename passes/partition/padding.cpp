@@ -175,18 +175,22 @@ Value emitInside(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, RankedTensorType 
 
 } // namespace
 
-Value emitRunOf(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, DenseElementsAttr splat, ArrayRef<dist::SplitWindow> windows) {
-  RankedTensorType type = cast<RankedTensorType>(splat.getType());
-  for (const dist::SplitWindow &window : windows) {
-    type = dist::withLength(type, window.dim, window.length(mesh));
-  }
+Value maskRun(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value run, ArrayRef<dist::SplitWindow> windows) {
+  RankedTensorType type = typeOf(run);
   Value isInside;
   for (const dist::SplitWindow &window : windows) {
     Value own = emitInside(b, mesh, type, window);
     isInside = isInside ? nn::AndOp::create(b, isInside, own).getResult() : own;
   }
-  return nn::SelectOp::create(b, type, isInside, nn::ConstantOp::create(b, splat.resizeSplat(type)),
-                              nn::ConstantOp::create(b, nn::splat(type, 0)));
+  return nn::SelectOp::create(b, type, isInside, run, nn::ConstantOp::create(b, nn::splat(type, 0)));
+}
+
+Value emitRunOf(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, DenseElementsAttr splat, ArrayRef<dist::SplitWindow> windows) {
+  RankedTensorType type = cast<RankedTensorType>(splat.getType());
+  for (const dist::SplitWindow &window : windows) {
+    type = dist::withLength(type, window.dim, window.length(mesh));
+  }
+  return maskRun(b, mesh, nn::ConstantOp::create(b, splat.resizeSplat(type)), windows);
 }
 
 Value emitLocalNumbers(ImplicitLocOpBuilder &b, dist::MeshAttr mesh, Value numbers, int64_t size, ArrayRef<StringAttr> axes) {

@@ -41,6 +41,9 @@ mlir::Value emitLocalNumbers(mlir::ImplicitLocOpBuilder &builder, dist::MeshAttr
 // Returns where a device's part of a windowed dim begins.
 RunStart emitRunStart(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, const dist::SplitWindow &window);
 
+// Returns a device's segments along windowed dims with 0 where they are outside of the tensor.
+mlir::Value maskRun(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, mlir::Value run, llvm::ArrayRef<dist::SplitWindow> windows);
+
 // Returns a device's segments of a constant with the equal elements of `splat`, along windowed dims: 0 outside of the tensor. `splat` has
 // the type of a shard.
 mlir::Value emitRunOf(mlir::ImplicitLocOpBuilder &b, dist::MeshAttr mesh, mlir::DenseElementsAttr splat,

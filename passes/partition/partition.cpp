@@ -184,6 +184,11 @@ private:
     }
     op->removeAttr(dist::kLayoutsAttr);
     exchangeResults(mesh, op, windows[op]);
+    auto windowed = dyn_cast<WindowedOpInterface>(op);
+    if (windowed && windowed.isIdentityOfEqualTypes() && op->getNumOperands() == 1 &&
+        op->getOperand(0).getType() == op->getResult(0).getType()) {
+      replace(op, op->getOperand(0));
+    }
   }
 
   void cutRedistribute(dist::RedistributeOp op) {

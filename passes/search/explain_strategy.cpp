@@ -79,7 +79,7 @@ SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp give
 Explanation explainStrategy(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options) {
   MLIRContext *context = module.getContext();
   Explanation explanation;
-  analysis::Planner planner(dist::findMesh(module));
+  analysis::Planner planner(dist::findMesh(module), analysis::Cuts::Allowed);
   FailureOr<RulesOfLayouts> rules = findRules(module, given);
   if (succeeded(rules)) {
     std::optional<Prediction> prediction = predict(copyStep(*giveRules(module, rules->rules)), planner);

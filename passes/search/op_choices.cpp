@@ -98,7 +98,7 @@ private:
     if (!isHeld || !layout::isSplittable(mesh, rule, tensors, split, factor, axis)) {
       return false;
     }
-    int64_t size = rule.factors[factor].size;
+    int64_t size = rule.smallestSize(static_cast<int64_t>(factor));
     int64_t rest = split[factor].empty() ? size : dist::pieceSizes(mesh, size, split[factor]).back();
     return rest % mesh.axisSize(axis) == 0 || (rest > mesh.axisSize(axis) && layout::isWholeDim(tensors, factor));
   }

@@ -34,7 +34,7 @@ int64_t RedistributionTimes::of(const Redistributed &value, LayoutAttr from, Lay
     int64_t time = 0;
     bool sends = false;
     layout::Layout layout = from.getLayout();
-    for (const analysis::Step &step : planner.plan(value.type, layout, to.getLayout()).steps) {
+    for (const analysis::Step &step : planner.withoutCuts().plan(value.type, layout, to.getLayout()).steps) {
       const int64_t before = byteSize(dist::localType(space.problem.mesh, value.type, layout));
       layout = analysis::applyStep(layout, step);
       const bool isSlice = step.kind == CollectiveKind::Slice;

@@ -171,7 +171,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     if (!layout::requirePrograms(module)) {
       return signalPassFailure();
     }
-    planner = std::make_shared<analysis::Planner>(dist::findMesh(module));
+    planner = std::make_shared<analysis::Planner>(dist::findMesh(module), analysis::Cuts::Allowed);
     OwningOpRef<ModuleOp> programs = copyStep(module);
     step = *programs;
     std::vector<Strategy> strategies;

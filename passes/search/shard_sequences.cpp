@@ -159,7 +159,7 @@ private:
   // problem is kept at a time.
   FailureOr<layout::Inferred> shard(ArrayRef<ReplicatedPart> parts, dist::MeshAttr mesh, FailureOr<layout::Inferred> plain) {
     ScopedDiagnosticHandler quiet(&getContext(), [](Diagnostic &) { return success(); }); // a part may not fit
-    analysis::Planner planner(dist::findMesh(getOperation()));
+    analysis::Planner planner(dist::findMesh(getOperation()), analysis::Cuts::Allowed);
     std::optional<Prediction> best = predict(getOperation(), *plain, planner);
     plain = failure();
     OwningOpRef<ModuleOp> sharded;

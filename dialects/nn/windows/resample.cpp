@@ -195,14 +195,14 @@ ShardingRule ResampleOp::getShardingRule() {
       range = {std::min(range.begin, place), std::max(range.end, place + 1)};
     }
   }
-  rule.addWindow(/*operand=*/0, dim, std::move(ranges));
+  rule.addWindow(/*operand=*/0, dim, size, std::move(ranges));
   return rule;
 }
 
 // Rows that are nobody's positions have no places.
 void ResampleOp::computeOnRuns(const llvm::SmallBitVector &dims, RunStartBuilder buildStart) {
   if (dims.test(getDim())) {
-    RunStart start = buildStart(getDim());
+    RunStart start = buildStart(/*operand=*/0, getDim());
     getStartsMutable().assign({start.position, start.element});
   }
 }

@@ -5,6 +5,7 @@
 #include "passes/analysis/planner/redistribution.h"
 
 #include "dialects/support/element_type.h"
+#include "passes/analysis/planner/cut_axes.h"
 #include "passes/analysis/planner/numbered_problem.h"
 
 #include <map>
@@ -90,7 +91,9 @@ const Plan &Planner::plan(RankedTensorType type, const dist::Layout &from, const
   if (!plan) {
     std::optional<Plan> found = search(type, from, to, /*avoided=*/nullptr);
     assert(found && "gather, then slice is always a way");
-    plan = std::make_unique<Plan>(std::move(*found));
+    found->wholePs = found->timePs;
+    std::optional<Plan> cut = cuts == Cuts::Allowed ? searchCut(type, from, to, *found) : std::nullopt;
+    plan = std::make_unique<Plan>(std::move(cut ? *cut : *found));
   }
   return *plan;
 }
@@ -105,12 +108,39 @@ std::optional<Plan> Planner::runnerUp(RankedTensorType type, const dist::Layout 
   return search(type, from, to, &kinds);
 }
 
-Planner &Planner::ofParts(dist::MeshAttr finer, MeshLinks finerLinks) {
-  std::unique_ptr<Planner> &planner = finerPlanners[finer];
+Planner &Planner::ofParts(const MeshRefinement &refinement) {
+  std::unique_ptr<Planner> &planner = finerPlanners[refinement.refinedMesh()];
   if (!planner) {
-    planner.reset(new Planner(finer, std::move(finerLinks)));
+    planner.reset(new Planner(refinement.refinedMesh(), refinement.refineLinks(links), Cuts::None));
   }
   return *planner;
+}
+
+Planner &Planner::withoutCuts() {
+  return cuts == Cuts::None ? *this : ofParts(MeshRefinement(mesh));
+}
+
+// Returns the plan on parts of axes that is faster than the best one on whole axes; nothing where there is none.
+std::optional<Plan> Planner::searchCut(RankedTensorType type, const dist::Layout &from, const dist::Layout &to, const Plan &whole) {
+  if (!mayBeFasterCut(whole)) {
+    return std::nullopt;
+  }
+  const dist::Layout begin = dist::withoutUnitAxes(mesh, from), end = dist::withoutUnitAxes(mesh, to);
+  MeshRefinement parts = cutMovedAxes(mesh, begin, end);
+  if (parts.refinedMesh() == mesh || !keepsPieces(parts, type, begin) || !keepsPieces(parts, type, end)) {
+    return std::nullopt;
+  }
+  Planner &finer = ofParts(parts);
+  const int64_t expandedBefore = finer.expandedLayouts;
+  const Plan &plan = finer.plan(type, parts.refine(begin), parts.refine(end));
+  expandedLayouts += finer.expandedLayouts - expandedBefore;
+  if (plan.timePs >= whole.timePs) {
+    return std::nullopt;
+  }
+  Plan found = plan;
+  found.wholePs = whole.timePs;
+  found.cuts = std::make_shared<const MeshRefinement>(std::move(parts));
+  return found;
 }
 
 std::optional<Plan> Planner::search(RankedTensorType type, const dist::Layout &from, const dist::Layout &to,

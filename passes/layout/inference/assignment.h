@@ -41,6 +41,7 @@ struct Assignment {
   std::vector<llvm::SmallVector<Place, 3>> inputs; // one an op, one an operand; a sum that was regrouped takes other values than in the IR
   std::vector<std::pair<nn::VariableOp, dist::LayoutAttr>> partialVariables; // variables that hold terms of a sum, with their layouts
   llvm::DenseMap<unsigned, llvm::SmallVector<unsigned, 1>> movedBefore;      // ops that were moved, by the op that they now stand before
+  std::optional<analysis::MeshRefinement> cuts; // the parts of axes that plans of redistributions name; layouts name whole axes
 
   // Returns the layout in which an op takes an operand, or makes a value.
   dist::LayoutAttr taken(unsigned op, unsigned operand) const {

@@ -36,7 +36,7 @@ ArrayRef<StringAttr> longestCompatible(ArrayRef<ArrayRef<StringAttr>> lists) {
 // every device gets an element, unless some `mayIdle`.
 bool isWorthSplitting(MeshAttr mesh, const ShardingRule &rule, ArrayRef<TensorFactors> tensors, const FactorSplit &split, int64_t factor,
                       StringAttr axis, bool mayIdle) {
-  int64_t size = rule.factors[factor].size;
+  int64_t size = rule.smallestSize(factor);
   int64_t left = split[factor].empty() ? size : dist::pieceSizes(mesh, size, split[factor]).back();
   return left % mesh.axisSize(axis) == 0 || ((mayIdle || left > mesh.axisSize(axis)) && isWholeDim(tensors, factor));
 }

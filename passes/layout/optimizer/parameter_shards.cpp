@@ -5,7 +5,7 @@
 #include "passes/layout/optimizer/parameter_shards.h"
 
 #include "dialects/support/element_type.h"
-#include "passes/layout/rules/mesh_refinement.h"
+#include "passes/layout/rules/layout_text.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/STLExtras.h"

@@ -8,6 +8,7 @@
 #include "passes/layout/inference/given_layout.h"
 #include "passes/layout/inference/pointer_hash.h"
 #include "passes/layout/optimizer/gather_parameters.h"
+#include "passes/layout/redistribute/cut_axes.h"
 
 #include <unordered_map>
 
@@ -282,7 +283,16 @@ private:
 } // namespace
 
 FailureOr<Assignment> decide(const LayoutProblem &problem, analysis::Planner &planner) {
-  return Decision(problem, planner).run();
+  analysis::Planner &cutting = mayCutAxes(problem) ? planner : planner.withoutCuts();
+  FailureOr<Assignment> assignment = Decision(problem, cutting).run();
+  if (failed(assignment)) {
+    return failure();
+  }
+  assignment->cuts = findCuts(problem, *assignment, cutting);
+  if (!assignment->cuts && asksForCuts(problem, *assignment, cutting)) { // it was decided for plans that there are not to be
+    return Decision(problem, planner.withoutCuts()).run();
+  }
+  return assignment;
 }
 
 } // namespace ashlar::layout

@@ -50,14 +50,13 @@ Estimate estimateOnMesh(const LayoutProblem &problem, const Assignment &assignme
 
 Estimate estimate(const LayoutProblem &problem, const Assignment &assignment, analysis::Planner &planner,
                   const analysis::DeviceRates &rates, int64_t handOverPs) {
-  std::optional<MeshRefinement> cuts = findCuts(problem, assignment, planner);
-  if (!cuts) {
-    return estimateOnMesh(problem, assignment, planner, rates, handOverPs);
+  if (!assignment.cuts) {
+    return estimateOnMesh(problem, assignment, planner.withoutCuts(), rates, handOverPs);
   }
   LayoutProblem finer = problem;
   Assignment decided = assignment;
-  refine(*cuts, finer, decided);
-  return estimateOnMesh(finer, decided, plannerOf(*cuts, planner), rates, handOverPs);
+  refine(*assignment.cuts, finer, decided);
+  return estimateOnMesh(finer, decided, planner.ofParts(*assignment.cuts), rates, handOverPs);
 }
 
 namespace {
@@ -75,7 +74,7 @@ FailureOr<Estimate> decideAndEstimate(ModuleOp module, const LayoutProblem &prob
 FailureOr<Estimate> estimateLayouts(ModuleOp module) {
   dist::MeshOp mesh = dist::findMesh(module);
   FailureOr<LayoutProblem> problem = LayoutProblem::create(module, mesh.getMesh());
-  analysis::Planner planner(mesh);
+  analysis::Planner planner(mesh, analysis::Cuts::Allowed);
   return failed(problem) ? FailureOr<Estimate>() : decideAndEstimate(module, *problem, planner);
 }
 

@@ -5,7 +5,6 @@
 #include "dialects/nn/nn.h"
 #include "passes/layout/inference/given_layout.h"
 #include "passes/layout/passes.h"
-#include "passes/layout/redistribute/cut_axes.h"
 #include "passes/layout/redistribute/decide.h"
 #include "passes/layout/redistribute/record_reasons.h"
 
@@ -112,20 +111,19 @@ struct InsertRedistributions : impl::InsertRedistributionsPassBase<InsertRedistr
     if (failed(problem)) {
       return signalPassFailure();
     }
-    analysis::Planner planner(dist::findMesh(getOperation()));
+    analysis::Planner planner(dist::findMesh(getOperation()), analysis::Cuts::Allowed);
     FailureOr<Assignment> assignment = decide(*problem, planner);
     if (failed(assignment)) {
       return signalPassFailure();
     }
-    const std::optional<MeshRefinement> cuts = findCuts(*problem, *assignment, planner);
     for (const ProblemProgram &program : problem->programs) {
       AssignmentWriter(*problem, *assignment).run(program);
     }
     for (auto [variable, layout] : assignment->partialVariables) {
       nn::VariableOp(variable)->setAttr(dist::kLayoutAttr, layout);
     }
-    if (cuts) {
-      cuts->apply(getOperation());
+    if (assignment->cuts) {
+      assignment->cuts->apply(getOperation());
     }
     for (const ProblemProgram &program : problem->programs) { // on the mesh that the plans are for
       recordReasons(program.function);

@@ -180,6 +180,12 @@ private:
         return;
       }
     }
+    auto windowed = dyn_cast<WindowedOpInterface>(row.op);
+    if (windowed && windowed.isIdentityOfEqualTypes() && op.operands.size() == 1 &&
+        local.values[op.operands.front()] == resultTypes.front()) {
+      held[{row.results.front(), 0}] = op.operands.front();
+      return;
+    }
     if (isa<nn::ReadOp>(row.op)) {
       axes = axesOf(assignment.made(row.results.front()).getLayout());
     }
@@ -218,15 +224,15 @@ private:
     return dist::splitWindows(mesh, *row.rule, types, layouts);
   }
 
-  // Adds the run that an op reads instead of a shard, as partitioning does: each device makes its own from values that all know, and values
-  // that are broadcast along other dims are exchanged before that.
+  // Adds the run that an op reads instead of a shard, as partitioning does: each device makes its own from values that all know, or that
+  // are broadcast along the dim, and values that are broadcast along other dims are exchanged before that.
   unsigned addRun(const dist::SplitWindow &window, unsigned piece) {
     std::optional<unsigned> number = local.makers[piece];
     Operation *maker = number ? local.ops[*number].op : nullptr;
     auto repeated = dyn_cast_or_null<nn::BroadcastOp>(maker);
     std::optional<unsigned> dim = repeated ? nn::findDimBeforeBroadcast(repeated, window.dim) : std::nullopt;
     if (!dim) {
-      return addHalo(window, piece, isKnown(piece));
+      return addHalo(window, piece, /*isKnown=*/repeated || isKnown(piece));
     }
     dist::SplitWindow before = window;
     before.dim = *dim;
@@ -250,7 +256,8 @@ private:
     return maker && local.ops[*maker].op && splatOf(local.ops[*maker].op);
   }
 
-  // Adds the exchange of segments along a windowed dim; one that is known to every device makes its own.
+  // Adds the exchange of segments along a windowed dim; a device makes its own of what all know, and takes it out of its shard where it is
+  // there.
   unsigned addHalo(const dist::SplitWindow &window, unsigned input, bool isKnown) {
     const dist::Halo &halo = *window.halo;
     SmallVector<int64_t> numbers = {window.dim, halo.size};
@@ -262,10 +269,11 @@ private:
             DenseI64ArrayAttr::get(context, numbers).getAsOpaquePointer(),
             {input},
             {dist::toAttr(context, window.axes).getAsOpaquePointer()}};
-    int64_t length = dist::segmentLength(dist::axisSizes(mesh, window.axes), halo.to);
+    const SmallVector<int64_t> sizes = dist::axisSizes(mesh, window.axes);
+    int64_t length = dist::segmentLength(sizes, halo.to);
     LocalOp op;
     op.operands = {input};
-    if (!isKnown) {
+    if (!isKnown && !dist::offsetInPieces(sizes, halo)) {
       op.kind = CollectiveKind::Halo;
       op.axes = window.axes;
       op.dim = window.dim;
@@ -427,8 +435,26 @@ private:
     setCost(op, step, local.values[input], type);
     bool isJoined = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::AllGather;
     AxisSet varies = isJoined ? varying[input] & ~axes : varying[input] | axes;
-    SmallVector<const void *, 2> key = {type.getAsOpaquePointer(), placed ? mesh.getAsOpaquePointer() : nullptr};
-    return add({nullptr, describe(step, from).getAsOpaquePointer(), {input}, key}, std::move(op), type, varies).front();
+    const RankedTensorType joined = joinedType(step, local.values[input], type);
+    SmallVector<const void *, 2> key = {joined.getAsOpaquePointer(), placed ? mesh.getAsOpaquePointer() : nullptr};
+    const unsigned whole = add({nullptr, describe(step, from).getAsOpaquePointer(), {input}, key}, std::move(op), joined, varies).front();
+    return joined == type ? whole : addTrim(whole, type);
+  }
+
+  // Returns the type of what a step makes on a device, with the padding of the shards that it joins; `type` is the one without.
+  RankedTensorType joinedType(const analysis::Step &step, RankedTensorType input, RankedTensorType type) const {
+    if (step.kind != CollectiveKind::AllGather && step.kind != CollectiveKind::AllToAll) {
+      return type;
+    }
+    const int64_t dim = step.kind == CollectiveKind::AllGather ? step.dim : step.concatDim;
+    return dist::withLength(type, dim, input.getDimSize(dim) * mesh.groupSize(step.axes));
+  }
+
+  // Returns a value without the padding behind joined shards. Gathers of one value to dims of unequal sizes are one.
+  unsigned addTrim(unsigned value, RankedTensorType type) {
+    LocalOp op;
+    op.operands = {value};
+    return add({nullptr, nullptr, {value}, {type.getAsOpaquePointer()}}, std::move(op), type, varying[value]).front();
   }
 
   // Returns a value whose dim a step can cut into equal shards: with zeros behind, maybe the model's own. Over several axes no pad of a

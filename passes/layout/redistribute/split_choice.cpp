@@ -16,7 +16,8 @@ namespace ashlar::layout {
 namespace {
 
 // State: the layouts around one op, and for each factor the splits to try. Steepest descent: each factor is tried with each of its splits,
-// and with none, while the others stay, and the best of all these is where the next round begins, until nothing is better.
+// and with none, while the others stay, and the best of all these is where the next round begins, until nothing is better. Windowed factors
+// are also tried all whole at once: the axes that split them may serve another factor only then.
 class SplitChoice {
 public:
   SplitChoice(const LayoutProblem &problem, const ProblemOp &op, analysis::Planner &planner, bool delaysSum)
@@ -41,6 +42,25 @@ public:
     if (agreed && best == wanted) {
       return best;
     }
+    Score bestScore = descend(wanted, best);
+    for (const WindowedDim &window : rule.windows) {
+      if (!isGiven[rule.factorOf(window)]) {
+        wanted[rule.factorOf(window)].clear();
+      }
+    }
+    if (FactorSplit other = fit(wanted); other != best && descend(wanted, other) < bestScore) {
+      best = std::move(other);
+    }
+    return best;
+  }
+
+private:
+  // Time, bytes sent, then minus the number of axes used: more of them is less work a device.
+  using Score = std::tuple<int64_t, int64_t, int64_t>;
+
+  // Descends from what is wanted of the factors. `best` is how far the op can follow that, and becomes the best split found, whose score
+  // is returned.
+  Score descend(SmallVector<AxisList> wanted, FactorSplit &best) const {
     Score bestScore = score(best);
     for (bool improved = true; improved;) {
       improved = false;
@@ -63,12 +83,8 @@ public:
         }
       }
     }
-    return best;
+    return bestScore;
   }
-
-private:
-  // Time, bytes sent, then minus the number of axes used: more of them is less work a device.
-  using Score = std::tuple<int64_t, int64_t, int64_t>;
 
   // Collects for each factor the splits that its tensors have, longest first.
   void collectCandidates() {
@@ -77,7 +93,7 @@ private:
     for (auto [tensor, layout] : llvm::zip_equal(tensors, layouts)) {
       FactorSplit split = project(mesh, rule, tensor, layout);
       for (size_t factor = 0; factor < split.size(); ++factor) {
-        if (!mayBeSplit(rule.factors[factor].kind) && !split[factor].empty()) {
+        if ((!mayBeSplit(rule.factors[factor].kind) || isWindowed(factor)) && !split[factor].empty()) {
           homeless.push_back(split[factor]);
         }
         bool usable = mayBeSplit(rule.factors[factor].kind) && holdsFactor(tensor, factor);
@@ -92,15 +108,21 @@ private:
       if (lists.empty()) {
         lists.emplace_back();
       }
-      // Axes that split what the op needs whole may split another dim meanwhile: an all-to-all moves less than an all-gather.
+      // Axes that split what the op needs whole, or what devices exchange, may split another dim meanwhile: an all-to-all moves less than
+      // an all-gather, and may be one message where a halo is many.
       for (const AxisList &axes : homeless) {
         AxisList extended = lists.front();
         llvm::append_range(extended, axes);
-        if (factor.kind == FactorKind::PassThrough && !given && !llvm::is_contained(lists, extended)) {
+        if (factor.kind == FactorKind::PassThrough && !given && !llvm::is_contained(lists, extended) && lists.front() != axes) {
           lists.push_back(extended);
         }
       }
     }
+  }
+
+  // Whether positions of windows are counted along a factor.
+  bool isWindowed(size_t factor) const {
+    return llvm::any_of(rule.windows, [&](const WindowedDim &window) { return rule.factorOf(window) == static_cast<int64_t>(factor); });
   }
 
   // Leaves only what the op is told of the factors of operands that it is told how to take.

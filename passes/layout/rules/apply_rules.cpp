@@ -8,7 +8,7 @@
 #include "passes/layout/inference/given_layout.h"
 #include "passes/layout/inference/named_tensors.h"
 #include "passes/layout/passes.h"
-#include "passes/layout/rules/mesh_refinement.h"
+#include "passes/layout/rules/layout_text.h"
 #include "passes/layout/rules/slice_counts.h"
 
 using namespace mlir;

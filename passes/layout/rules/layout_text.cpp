@@ -10,10 +10,6 @@ using namespace mlir;
 
 namespace ashlar::layout {
 
-std::string AxisPart::toString() const {
-  return size == 0 ? axis : axis + ":(" + std::to_string(before) + ")" + std::to_string(size);
-}
-
 namespace {
 
 // A recursive descent parser over the text; `rest` is what is still to be read.

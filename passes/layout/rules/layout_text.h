@@ -5,6 +5,8 @@
 #ifndef ASHLAR_PASSES_LAYOUT_RULES_LAYOUT_TEXT_H
 #define ASHLAR_PASSES_LAYOUT_RULES_LAYOUT_TEXT_H
 
+#include "passes/analysis/planner/mesh_refinement.h"
+
 #include "mlir/IR/Diagnostics.h"
 #include "llvm/ADT/SmallVector.h"
 
@@ -12,16 +14,8 @@
 
 namespace ashlar::layout {
 
-// A mesh axis, or the part of one that tp:(4)2 names: the axis is cut into parts whose sizes multiply to its own, parts of 4 in all stand
-// before this one of size 2 (the first part is major).
-struct AxisPart {
-  std::string axis;
-  int64_t before = 1;
-  int64_t size = 0; // 0: the whole axis
-
-  // Returns the axis or part as it is written.
-  std::string toString() const;
-};
+using analysis::AxisPart;
+using analysis::MeshRefinement;
 
 // One dim of a layout: the axes that split it, major to minor, and whether inference may add more.
 struct DimSplit {

@@ -6,7 +6,7 @@
 #define ASHLAR_PASSES_LAYOUT_RULES_SLICE_COUNTS_H
 
 #include "passes/layout/inference/named_tensors.h"
-#include "passes/layout/rules/mesh_refinement.h"
+#include "passes/layout/rules/layout_text.h"
 
 namespace ashlar::layout {
 

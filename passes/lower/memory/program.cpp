@@ -216,14 +216,14 @@ private:
     }
   }
 
-  // Returns the value that becomes `result` by a broadcast or an insert, with no bytes of its own; null: there is none.
+  // Returns the value that becomes `result` by a broadcast or an insert, of which it is not the rows too, with no bytes of its own, or null.
   static Value findOverwritten(Value result) {
     if (auto broadcast = result.getDefiningOp<dist::BroadcastOp>()) {
       return getStorageRoot(broadcast.getInput());
     }
     auto fusion = result.getDefiningOp<exec::FusionOp>();
     std::optional<unsigned> base = fusion ? findInsertBase(fusion) : std::nullopt;
-    return base ? getStorageRoot(fusion.getInputs()[*base]) : Value();
+    return base && insertsOver(fusion, *base) ? getStorageRoot(fusion.getInputs()[*base]) : Value();
   }
 
   // Returns whether `value` may be computed over `oldValues`, the reads of the variable it goes to.

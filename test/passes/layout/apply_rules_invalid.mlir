@@ -203,12 +203,12 @@ module attributes {dist.rules = [#dist.rule<match = "fc", in = [array<i64: 1, 2>
 
 // -----
 
-// expected-error@unknown {{rule "half": op "half": tuple (1, 2) of input 0 cuts dim 1, which nn.slice needs whole; count 1 there}}
-module attributes {dist.rules = [#dist.rule<match = "half", in = [array<i64: 1, 2>]>]} {
+// expected-error@unknown {{rule "turned": op "turned": tuple (2, 1) of input 0 cuts dim 0, which nn.reshape needs whole; count 1 there}}
+module attributes {dist.rules = [#dist.rule<match = "turned", in = [array<i64: 2, 1>]>]} {
   dist.mesh @mesh <["tp" = 2]>
-  func.func @f(%x: tensor<4x4xf32>) -> tensor<4x2xf32> {
-    %y = nn.slice %x [0, 2] to [4, 4] by [1, 1] : tensor<4x4xf32> -> tensor<4x2xf32> loc("half")
-    return %y : tensor<4x2xf32>
+  func.func @f(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+    %y = nn.reshape %x : tensor<2x3xf32> -> tensor<3x2xf32> loc("turned")
+    return %y : tensor<3x2xf32>
   }
 }
 

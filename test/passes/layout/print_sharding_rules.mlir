@@ -138,14 +138,22 @@ func.func @reshape(%x: tensor<4x8xf32>, %y: tensor<2x3xf32>, %z: tensor<6x4xf32>
 
 // -----
 
-// Dims that an op cuts, extends or joins are computed whole, but keep their split; the others pass through.
-func.func @dimwise(%x: tensor<4x8xf32>, %y: tensor<4x1xf32>) {
-  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=1} permuted={j}}}
+// Of dims that an op cuts, extends or joins, positions of the result need runs of the operands; the others pass through.
+func.func @dimwise(%x: tensor<4x8xf32>, %y: tensor<4x1xf32>, %none: tensor<4x0xf32>) {
+  // expected-remark@+1 {{([i, j], [i, j]) -> ([i, j]) {i=4, j=9} window={j}}}
   nn.concat %x, %y dim = 1 : (tensor<4x8xf32>, tensor<4x1xf32>) -> tensor<4x9xf32>
-  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=2} permuted={j}}}
+  // expected-remark@+1 {{([i, j], [i, j], [i, j]) -> ([i, j]) {i=4, j=0} permuted={j}}}
+  nn.concat %x, %none, %y dim = 1 : (tensor<4x8xf32>, tensor<4x0xf32>, tensor<4x1xf32>) -> tensor<4x9xf32>
+  // expected-remark@+1 {{([i, j], [i, j], [i, j], [i, j], [i, j], [i, j], [i, j], [i, j], [i, j]) -> ([i, j]) {i=4, j=1} permuted={j}}}
+  nn.concat %y, %y, %y, %y, %y, %y, %y, %y, %y dim = 1 : (tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>, tensor<4x1xf32>) -> tensor<4x9xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=2} window={j}}}
   nn.slice %x [0, 1] to [4, 3] by [1, 1] : tensor<4x8xf32> -> tensor<4x2xf32>
-  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8} permuted={i}}}
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=6, j=8} window={i}}}
   nn.pad %x low = [1, 0] interior = [0, 0] : tensor<4x8xf32> -> tensor<6x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=6, j=8} window={i}}}
+  nn.pad %x low = [3, 0] interior = [1, 0] : tensor<4x8xf32> -> tensor<11x8xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i, j]) {i=4, j=8}}}
+  nn.slice %x [0, 0] to [4, 8] by [1, 1] : tensor<4x8xf32> -> tensor<4x8xf32>
   // expected-remark@+1 {{([i, j]) -> ([j, i]) {i=4, j=8}}}
   nn.transpose %x [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
   return

@@ -83,6 +83,22 @@ func.func @of_temporary(%x: tensor<16xf32> {nn.name = "x"}, %at: tensor<i64> {nn
 
 // -----
 
+// What is inserted into itself is not computed where the output is, over which its own rows would go.
+// CHECK: exec.tensor @y output <arena, [[#Y:]], memref<16xf32>>
+// CHECK: exec.program @into_itself
+// CHECK-NEXT: exec.kernel @loop_0 [{{.*}}, #exec.buffer<arena, [[#T:]], memref<16xf32>>]
+// CHECK-NEXT: exec.copy <arena, [[#T]], memref<16xf32>> to <arena, [[#Y]], memref<16xf32>>
+// CHECK-NEXT: exec.insert [#exec.buffer<arena, [[#T]], memref<16xf32>>, {{.*}}, #exec.buffer<arena, [[#Y]], memref<16xf32>>]
+// CHECK-NEXT: }
+func.func @into_itself(%x: tensor<16xf32> {nn.name = "x"}, %at: tensor<i64> {nn.name = "at"}) -> (tensor<16xf32> {nn.name = "y"})
+    attributes {nn.program = #nn.program<run>} {
+  %t = nn.exp %x : tensor<16xf32>
+  %0 = nn.insert %t into %t at %at dim = 0 : tensor<16xf32>, tensor<16xf32>, tensor<i64> -> tensor<16xf32>
+  return %0 : tensor<16xf32>
+}
+
+// -----
+
 // In a repeat the next value of a carried tensor is computed over the one before.
 // CHECK: exec.program @in_repeat
 // CHECK-NEXT: exec.kernel @loop_0 [#exec.buffer<arena, [[#STATE:]], memref<4x16xf32>>] reads [] writes [0]

@@ -2,16 +2,27 @@
 //
 // Cuts mesh axes into the parts that rules name, or that redistributions are faster with, so that everything after sees plain axes.
 
-#ifndef ASHLAR_PASSES_LAYOUT_RULES_MESH_REFINEMENT_H
-#define ASHLAR_PASSES_LAYOUT_RULES_MESH_REFINEMENT_H
+#ifndef ASHLAR_PASSES_ANALYSIS_PLANNER_MESH_REFINEMENT_H
+#define ASHLAR_PASSES_ANALYSIS_PLANNER_MESH_REFINEMENT_H
 
 #include "passes/analysis/costs.h"
-#include "passes/layout/rules/layout_text.h"
 
 #include <map>
 #include <set>
+#include <string>
 
-namespace ashlar::layout {
+namespace ashlar::analysis {
+
+// A mesh axis, or the part of one that tp:(4)2 names: the axis is cut into parts whose sizes multiply to its own, parts of 4 in all stand
+// before this one of size 2 (the first part is major).
+struct AxisPart {
+  std::string axis;
+  int64_t before = 1;
+  int64_t size = 0; // 0: the whole axis
+
+  // Returns the axis or part as it is written.
+  std::string toString() const;
+};
 
 // State: for each axis the places where it is cut, as the number of parts before the cut. An axis of size 8 with cuts 1, 2, 8 becomes
 // "tp:(1)2" = 2 and "tp:(2)4" = 4. Devices keep their numbers: the parts stand where the axis stood, in order.
@@ -42,7 +53,7 @@ public:
 
   // Returns the links of the refined mesh from the links of the mesh: by their hosts, or, where these are not known, a part has the link of
   // its axis.
-  analysis::MeshLinks refineLinks(const analysis::MeshLinks &links) const;
+  MeshLinks refineLinks(const MeshLinks &links) const;
 
   // Returns a layout on the refined mesh.
   dist::Layout refine(const dist::Layout &layout) const;
@@ -55,6 +66,6 @@ private:
   std::map<std::string, std::set<int64_t>> cuts; // of the axes that are cut; with 1 and the axis' size
 };
 
-} // namespace ashlar::layout
+} // namespace ashlar::analysis
 
-#endif // ASHLAR_PASSES_LAYOUT_RULES_MESH_REFINEMENT_H
+#endif // ASHLAR_PASSES_ANALYSIS_PLANNER_MESH_REFINEMENT_H

@@ -2,14 +2,14 @@
 //
 // The arithmetic of parts of axes, and their place in a module.
 
-#include "passes/layout/rules/mesh_refinement.h"
+#include "passes/analysis/planner/mesh_refinement.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"
 #include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
-namespace ashlar::layout {
+namespace ashlar::analysis {
 
 namespace {
 
@@ -23,6 +23,10 @@ std::string nameAxes(dist::MeshAttr mesh) {
 }
 
 } // namespace
+
+std::string AxisPart::toString() const {
+  return size == 0 ? axis : axis + ":(" + std::to_string(before) + ")" + std::to_string(size);
+}
 
 LogicalResult MeshRefinement::cut(const AxisPart &part, function_ref<InFlightDiagnostic()> emitError) {
   auto axis = StringAttr::get(mesh.getContext(), part.axis);
@@ -96,10 +100,10 @@ dist::MeshAttr MeshRefinement::refinedMesh() const {
   return dist::MeshAttr::get(mesh.getContext(), axes, sizes);
 }
 
-analysis::MeshLinks MeshRefinement::refineLinks(const analysis::MeshLinks &links) const {
-  analysis::MeshLinks refined = links;
+MeshLinks MeshRefinement::refineLinks(const MeshLinks &links) const {
+  MeshLinks refined = links;
   if (links.hosts) {
-    refined.axes = analysis::hostLinks(links.hosts, refinedMesh().getSizes(), links.deviceIds);
+    refined.axes = hostLinks(links.hosts, refinedMesh().getSizes(), links.deviceIds);
     return refined;
   }
   refined.axes.clear();
@@ -129,7 +133,7 @@ void MeshRefinement::apply(ModuleOp module) const {
   }
   dist::MeshOp meshOp = dist::findMesh(module);
   if (meshOp.getCostsAttr()) {
-    meshOp.setCostsAttr(analysis::costsOf(module.getContext(), refineLinks(analysis::linksOf(meshOp)).axes));
+    meshOp.setCostsAttr(costsOf(module.getContext(), refineLinks(linksOf(meshOp)).axes));
   }
   AttrTypeReplacer replacer;
   replacer.addReplacement([&](dist::LayoutAttr attribute) -> std::optional<Attribute> {
@@ -139,4 +143,4 @@ void MeshRefinement::apply(ModuleOp module) const {
   replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false, /*replaceTypes=*/false);
 }
 
-} // namespace ashlar::layout
+} // namespace ashlar::analysis

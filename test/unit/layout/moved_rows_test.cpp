@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Slices, pads and concatenations along a sharded dim: rows go to the devices that need them, and the program of many devices computes
+// what one device does.
+
+#include "compiler/reference/equivalence.h"
+#include "passes/layout/inference/propagate_layouts.h"
+#include "passes/layout/redistribute/estimate.h"
+#include "test/unit/layout/partitioned.h"
+#include "test/unit/layout/random_program.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include "dialects/nn/nn.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <catch2/catch.hpp>
+
+using namespace mlir;
+
+namespace ashlar::test {
+
+namespace {
+
+// Returns a module with a mesh of one axis "x" and a function @f of %x: its result is %y. Both are sharded along dim 0, the result unless
+// it `isReplicated`.
+OwningOpRef<ModuleOp> program(int64_t devices, StringRef from, StringRef body, StringRef to, bool isReplicated = false) {
+  constexpr const char *kText = R"(
+    func.func @f(%x: tensor<{0}> {dist.layout = #dist.layout<[{{"x"}, {{}]>}) -> (tensor<{1}> {dist.layout = #dist.layout<[{2}, {{}]>}) {{
+      {3}
+      return %y : tensor<{1}>
+    })";
+  OwningOpRef<ModuleOp> module = parse(llvm::formatv(kText, from, to, isReplicated ? "{}" : "{\"x\"}", body).str());
+  OpBuilder builder = OpBuilder::atBlockBegin(module->getBody());
+  dist::MeshOp::create(builder, module->getLoc(), "mesh", meshOf(context(), {{"x", devices}}));
+  return module;
+}
+
+// What became of a program.
+struct Partitioned {
+  int64_t bytes = 0, estimatedBytes = 0; // that a device sends
+  int64_t halos = 0, others = 0;         // collectives
+};
+
+// Partitions a program, and checks that it computes what one device does, bit by bit.
+Partitioned partitioned(ModuleOp module) {
+  Partitioned found;
+  OwningOpRef<ModuleOp> inferred = module.clone(), after = module.clone();
+  REQUIRE(succeeded(layout::propagateLayouts(*inferred, /*splitVariables=*/false)));
+  FailureOr<layout::Estimate> estimate = layout::estimateLayouts(*inferred);
+  REQUIRE(succeeded(estimate));
+  found.estimatedBytes = estimate->programs.front().bytesSent;
+  REQUIRE(succeeded(partitionModule(*after)));
+  after->walk([&](dist::CollectiveOpInterface op) {
+    found.bytes += dist::collectiveBytes(op);
+    ++(op.getCollectiveKind() == CollectiveKind::Halo ? found.halos : found.others);
+  });
+  reference::EquivalenceOptions options;
+  options.functions = {"f"};
+  options.ranksAfter = dist::findMesh(module).getMesh().numDevices();
+  FailureOr<double> difference = reference::compareModules(module, *after, options);
+  REQUIRE(succeeded(difference));
+  CHECK(*difference == 0);
+  return found;
+}
+
+} // namespace
+
+// Rows of 2 f64: 16 bytes.
+TEST_CASE("moved rows: a device sends the rows that others need, and nothing else", "[moved_rows]") {
+  struct Case {
+    const char *name, *body, *to;
+    int64_t rows; // that the device sends which sends most, of 16 rows on 4 devices
+    int64_t halos;
+    bool isReplicated = false;
+    int64_t others = 0;
+  };
+  const Case cases[] = {
+      // Devices 0 to 3 of the result have the rows 0 1 | 2 3 | 4 5 | 6 7: device 1 sends 4 5 and 6 7.
+      {"the first half", "%y = nn.slice %x [0, 0] to [8, 2] by [1, 1] : tensor<16x2xf64> -> tensor<8x2xf64>", "8x2xf64", 4, 1},
+      {"the second half", "%y = nn.slice %x [8, 0] to [16, 2] by [1, 1] : tensor<16x2xf64> -> tensor<8x2xf64>", "8x2xf64", 4, 1},
+      // Rows 1 2 3 4 | 5 6 7 8 | 9 10 11 12 | 13 14 15: each needs one of the next.
+      {"all but the first", "%y = nn.slice %x [1, 0] to [16, 2] by [1, 1] : tensor<16x2xf64> -> tensor<15x2xf64>", "15x2xf64", 1, 1},
+      // Every device has its own.
+      {"each second", "%y = nn.slice %x [1, 0] to [16, 2] by [2, 1] : tensor<16x2xf64> -> tensor<8x2xf64>", "8x2xf64", 0, 0},
+      {"spread over every second", "%y = nn.pad %x low = [1, 0] interior = [1, 0] : tensor<16x2xf64> -> tensor<32x2xf64>", "32x2xf64", 0,
+       0},
+      // Devices 2 and 3 get 8 rows each, 4 of them from each holder.
+      {"behind zeros", "%y = nn.pad %x low = [16, 0] interior = [0, 0] : tensor<16x2xf64> -> tensor<32x2xf64>", "32x2xf64", 4, 1},
+      // Devices 0 and 1 get the first tensor, devices 2 and 3 the second one: 4 rows of each holder go away, of each tensor.
+      {"twice", "%y = nn.concat %x, %x dim = 0 : (tensor<16x2xf64>, tensor<16x2xf64>) -> tensor<32x2xf64>", "32x2xf64", 8, 2},
+      // Row 5 goes to the first device, whose shard of the result is then gathered: 1 row and 3.
+      {"one row for all", "%y = nn.slice %x [5, 0] to [6, 2] by [1, 1] : tensor<16x2xf64> -> tensor<1x2xf64>", "1x2xf64", 4, 1, true, 1},
+  };
+  for (const Case &test : cases) {
+    INFO(test.name);
+    Partitioned found = partitioned(*program(/*devices=*/4, "16x2xf64", test.body, test.to, test.isReplicated));
+    CHECK(found.bytes == test.rows * 16);
+    CHECK(found.bytes == found.estimatedBytes);
+    CHECK(found.halos == test.halos);
+    CHECK(found.others == test.others);
+  }
+}
+
+// Starts, steps and sizes that fit no shard, on 2 to 5 devices: the partitioned program has the elements of the single one, each once.
+TEST_CASE("moved rows: any slice, pad and concat on any number of devices", "[moved_rows][random]") {
+  int64_t halos = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    Dice dice(seed);
+    const int64_t rows = 1 + dice.roll(20), devices = 2 + dice.roll(4);
+    const int64_t start = dice.roll(rows), limit = start + 1 + dice.roll(rows - start), step = 1 + dice.roll(3);
+    const int64_t low = dice.roll(6), interior = dice.roll(3), rest = dice.roll(6), other = 1 + dice.roll(9);
+    const int64_t cut = (limit - start + step - 1) / step, padded = low + (cut - 1) * (interior + 1) + 1 + rest;
+    std::string body =
+        llvm::formatv(R"(%c = nn.slice %x [{1}, 0] to [{2}, 3] by [{3}, 1] : tensor<{0}x3xf64> -> tensor<{4}x3xf64>
+                         %p = nn.pad %c low = [{5}, 0] interior = [{6}, 0] : tensor<{4}x3xf64> -> tensor<{7}x3xf64>
+                         %s = nn.slice %x [0, 0] to [{8}, 3] by [1, 1] : tensor<{0}x3xf64> -> tensor<{8}x3xf64>
+                         %y = nn.concat %p, %s, %x dim = 0 : (tensor<{7}x3xf64>, tensor<{8}x3xf64>, tensor<{0}x3xf64>) -> tensor<{9}x3xf64>)",
+                      rows, start, limit, step, cut, low, interior, padded, std::min(other, rows), padded + std::min(other, rows) + rows)
+            .str();
+    CAPTURE(seed, devices, body);
+    std::string from = llvm::formatv("{0}x3xf64", rows).str(), to = llvm::formatv("{0}x3xf64", padded + std::min(other, rows) + rows).str();
+    Partitioned found = partitioned(*program(devices, from, body, to));
+    CHECK(found.bytes == found.estimatedBytes);
+    halos += found.halos;
+  }
+  CHECK(halos >= 300);
+}
+
+} // namespace ashlar::test

@@ -8,8 +8,6 @@
 #include "compiler/report/step_programs.h"
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/dist/stages.h"
-#include "dialects/nn/repeat/repeats.h"
-#include "passes/analysis/costs.h"
 #include "passes/analysis/step_runs.h"
 
 using namespace mlir;
@@ -23,24 +21,18 @@ struct StageSum {
   int64_t computePs = 0, sendPs = 0, stepPs = 0, bytesSent = 0;
 };
 
-// Adds `runs` times `each`. The sum saturates: a slow device may take longer than a number holds.
-void addRuns(int64_t &sum, __int128 runs, int64_t each) {
-  sum = static_cast<int64_t>(std::min<__int128>(sum + runs * each, INT64_MAX / 4));
-}
-
 // Returns the runs of the programs of a module, or of a stage, and what they send.
 StageSum sumMessages(ModuleOp module) {
   StageSum sum;
   sum.runs = analysis::runsOfStep(module);
   for (auto function : module.getOps<func::FuncOp>()) {
     const __int128 runs = sum.runs.lookup(function.getSymName());
-    function.walk([&](dist::CollectiveOpInterface op) {
-      addRuns(sum.sendPs, runs * nn::countRuns(op), analysis::collectiveTimePs(op));
-      addRuns(sum.bytesSent, runs * nn::countRuns(op), dist::collectiveBytes(op));
-    });
+    const analysis::CollectiveSum collectives = analysis::sumCollectives(function);
+    analysis::addRuns(sum.sendPs, runs, collectives.timePs);
+    analysis::addRuns(sum.bytesSent, runs, collectives.bytes);
     function.walk([&](dist::TransferOpInterface op) {
       if (!op.isSource()) {
-        addRuns(sum.bytesSent, runs * op.getPeers().size(), op.getBytes());
+        analysis::addRuns(sum.bytesSent, runs * op.getPeers().size(), op.getBytes());
       }
     });
   }
@@ -52,8 +44,8 @@ void addTimes(StageSum &sum, exec::VariantOp table) {
   constexpr int64_t kPsPerNs = 1000;
   for (auto program : table.getOps<exec::ProgramOp>()) {
     const int64_t runs = sum.runs.lookup(program.getSymName());
-    addRuns(sum.stepPs, runs, kPsPerNs * static_cast<int64_t>(program.getPredictedNs().value_or(0)));
-    addRuns(sum.computePs, runs, kPsPerNs * static_cast<int64_t>(program.getComputingNs().value_or(0)));
+    analysis::addRuns(sum.stepPs, runs, kPsPerNs * static_cast<int64_t>(program.getPredictedNs().value_or(0)));
+    analysis::addRuns(sum.computePs, runs, kPsPerNs * static_cast<int64_t>(program.getComputingNs().value_or(0)));
   }
 }
 

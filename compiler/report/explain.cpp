@@ -175,11 +175,10 @@ private:
 
   void writeProgram(const ProgramFact &program) {
     line(program.name,
-         program.count == 0 ? "no communication" : counted(program.count, "collective") + ", " + sent(program.bytes, program.timePs));
-    if (report.hasRates) {
-      bool isPlanned = report.pipeline && program.predictedPs;
-      line("", (isPlanned ? predictionOf(program) : timeText(program.computePs) + " of computing predicted") + ", with " +
-                   bytesText(program.peakBytes) + " of intermediate values at once");
+         program.sum.count == 0 ? "no communication" : counted(program.sum.count, "collective") + ", " + sent(program.sum.bytes, program.sum.timePs));
+    if (report.hasRates && program.lowered) {
+      line("", (report.pipeline ? predictionOf(program) : timeText(*program.lowered->computePs) + " of computing predicted") + ", with " +
+                   bytesText(program.lowered->temporaryBytes) + " of intermediate values");
     }
     writeOverlap(program);
     if (program.transposes > 0) {
@@ -221,7 +220,7 @@ private:
 
   // What the tables say of a program: how long a run of it takes, and how often a step runs it.
   std::string predictionOf(const ProgramFact &program) {
-    std::string text = timeText(*program.predictedPs) + " a run predicted";
+    std::string text = timeText(*program.lowered->timePs) + " a run predicted";
     for (const StageProgramFact &fact : report.pipeline->stages[*program.stage].programs) {
       text += fact.name == program.name ? ", " + timesText(fact.runs) + " a step" : "";
     }

@@ -17,7 +17,6 @@
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
 #include "passes/analysis/planner/redistribution.h"
-#include "passes/layout/redistribute/estimate.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -142,7 +141,7 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, analysis::Planner &planner, d
 constexpr StringRef kNumberAttr = "report.number";
 
 // Returns the totals of a program, without its collectives.
-ProgramFact makeTotals(func::FuncOp function, const analysis::DeviceRates &rates) {
+ProgramFact makeTotals(func::FuncOp function) {
   ProgramFact fact;
   fact.name = function.getName().str();
   if (nn::ProgramAttr role = nn::programOf(function)) {
@@ -151,15 +150,7 @@ ProgramFact makeTotals(func::FuncOp function, const analysis::DeviceRates &rates
     fact.round = role.getRound();
     fact.isJoined = role.getPrepares() || role.getUpdates();
   }
-  function.walk([&](dist::CollectiveOpInterface op) {
-    const int64_t runs = nn::countRuns(op);
-    fact.count += runs;
-    fact.bytes += layout::costOfRuns(dist::collectiveBytes(op), runs);
-    fact.timePs += layout::costOfRuns(analysis::collectiveTimePs(op), runs);
-  });
-  layout::ProgramEstimate estimate = layout::estimateProgram(layout::localProgram(function), rates);
-  fact.computePs = estimate.computePs;
-  fact.peakBytes = estimate.peakBytes;
+  fact.sum = analysis::sumCollectives(function);
   for (auto transpose : function.front().getOps<nn::TransposeOp>()) {
     if (transpose->hasAttr(nn::kReorderedAttr)) {
       ++fact.transposes;
@@ -190,7 +181,6 @@ VariableFact makeVariable(nn::VariableOp op) {
 
 // Adds the programs and variables of a module.
 void addModule(LayoutReport &report, ModuleOp module) {
-  analysis::DeviceRates rates = analysis::findDeviceRates(module);
   dist::MeshOp mesh = dist::findMesh(module);
   std::optional<analysis::Planner> planner;
   if (mesh) {
@@ -198,7 +188,7 @@ void addModule(LayoutReport &report, ModuleOp module) {
   }
   SmallVector<func::FuncOp> mains = mainsOf(module);
   for (auto function : module.getOps<func::FuncOp>()) {
-    ProgramFact program = makeTotals(function, rates);
+    ProgramFact program = makeTotals(function);
     program.stage = stageOf(module);
     if (!llvm::is_contained(mains, function)) {
       report.others.push_back(std::move(program));
@@ -376,9 +366,12 @@ void addPredictions(LayoutReport &report, ArrayRef<exec::VariantOp> variants) {
       if (isStage && program.stage != static_cast<int64_t>(variant.getStage())) {
         continue;
       }
-      auto op = dyn_cast_or_null<exec::ProgramOp>(SymbolTable::lookupSymbolIn(variant, program.name));
-      if (op && op.getPredictedNs()) {
-        program.predictedPs = static_cast<int64_t>(*op.getPredictedNs()) * kPsPerNs;
+      if (auto op = dyn_cast_or_null<exec::ProgramOp>(SymbolTable::lookupSymbolIn(variant, program.name))) {
+        auto picoseconds = [](std::optional<uint64_t> time) {
+          return time ? std::optional(static_cast<int64_t>(*time) * kPsPerNs) : std::nullopt;
+        };
+        program.lowered = {static_cast<int64_t>(op.getTemporaryBytes().value_or(0)), picoseconds(op.getComputingNs()),
+                           picoseconds(op.getPredictedNs())};
       }
     }
   }

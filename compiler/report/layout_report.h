@@ -9,6 +9,7 @@
 #include "compiler/report/pipeline_facts.h"
 
 #include "dialects/dist/dist.h"
+#include "passes/analysis/step_runs.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/memory_use.h"
 
@@ -69,6 +70,12 @@ struct TransferFact {
   std::string cause; // "fc1, for fc2"
 };
 
+// What the tables say of a program.
+struct LoweredFact {
+  int64_t temporaryBytes = 0;               // of its values without a name
+  std::optional<int64_t> computePs, timePs; // predicted, of a run: without collectives, and with them; nothing: rates are not known
+};
+
 // A function of the module. Collectives are listed for main programs only; for others the counts are enough.
 struct ProgramFact {
   std::string name;
@@ -76,12 +83,10 @@ struct ProgramFact {
   int64_t chunk = 0, round = 0;             // the same
   bool isJoined = false;                    // with what a step does once
   std::optional<int64_t> stage;             // of a pipeline that runs it
-  int64_t count = 0, bytes = 0, timePs = 0; // of its collectives
-  int64_t computePs = 0;                    // predicted, of its kernels and library calls
-  int64_t peakBytes = 0;                    // predicted, of the values in memory at once, those with a name aside
+  analysis::CollectiveSum sum;              // of its collectives
   int64_t transposes = 0;                   // between orders of dims in memory that the compiler chose
   int64_t transposedBytes = 0;
-  std::optional<int64_t> predictedPs; // of a run as it is lowered; nothing: it was not
+  std::optional<LoweredFact> lowered; // nothing: it does not fit
   std::vector<CollectiveFact> collectives;
   std::vector<TransferFact> sends; // of main programs
 };

@@ -98,17 +98,19 @@ void writeTotals(OStream &out, const ProgramFact &program) {
   out.attribute("round", program.round);
   out.attribute("joined", program.isJoined);
   writeStage(out, program.stage);
-  out.attribute("collectives", program.count);
-  out.attribute("bytes", program.bytes);
-  out.attribute("time_ns", nanoseconds(program.timePs));
-  out.attribute("compute_ns", nanoseconds(program.computePs));
-  out.attribute("peak_bytes", program.peakBytes);
+  out.attribute("collectives", program.sum.count);
+  out.attribute("bytes", program.sum.bytes);
+  out.attribute("time_ns", nanoseconds(program.sum.timePs));
   if (program.transposes > 0) {
     out.attribute("transposes", program.transposes);
     out.attribute("transposed_bytes", program.transposedBytes);
   }
-  if (program.predictedPs) {
-    out.attribute("predicted_ns", nanoseconds(*program.predictedPs));
+  if (program.lowered) {
+    out.attribute("temporary_bytes", program.lowered->temporaryBytes);
+    if (program.lowered->timePs) {
+      out.attribute("compute_ns", nanoseconds(*program.lowered->computePs));
+      out.attribute("predicted_ns", nanoseconds(*program.lowered->timePs));
+    }
   }
 }
 

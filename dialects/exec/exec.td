@@ -292,14 +292,16 @@ def Exec_ConstantOp : Exec_Op<"constant"> {
 def Exec_ProgramOp : Exec_Op<"program", [Symbol, NoTerminator, SingleBlock, HasParent<"::ashlar::exec::VariantOp">]> {
   let summary = "Instructions in the order in which every device runs them";
   let description = [{
-    `predicted_ns` is the predicted time of one run on one device, `computing_ns` what it would be without collectives; absent when unknown.
+    `predicted_ns` is the predicted time of one run on one device, `computing_ns` what it would be without collectives, `temporary_bytes`
+    the part of the arena that its values without a name take; absent when unknown.
 
-        exec.program @train_step inputs [@input, @labels] outputs [@loss] attributes {computing_ns = 4800 : i64, predicted_ns = 5400 : i64} { ... }
+        exec.program @train_step inputs [@input, @labels] outputs [@loss]
+            attributes {computing_ns = 4800 : i64, predicted_ns = 5400 : i64, temporary_bytes = 655424 : i64} { ... }
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$inputs,
                        TypedArrayAttrBase<FlatSymbolRefAttr, "tensors">:$outputs, OptionalAttr<Exec_TransferArrayAttr>:$receives,
                        OptionalAttr<Exec_TransferArrayAttr>:$sends, OptionalAttr<I64Attr>:$predicted_ns,
-                       OptionalAttr<I64Attr>:$computing_ns);
+                       OptionalAttr<I64Attr>:$computing_ns, OptionalAttr<I64Attr>:$temporary_bytes);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `inputs` $inputs `outputs` $outputs (`receives` $receives^)? (`sends` $sends^)? attr-dict-with-keyword $body

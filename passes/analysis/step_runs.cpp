@@ -7,6 +7,8 @@
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/repeat/repeats.h"
+#include "passes/analysis/costs.h"
 
 using namespace mlir;
 
@@ -26,6 +28,21 @@ llvm::StringMap<int64_t> runsOfStep(ModuleOp module) {
     runs[program.getSymName()] = 1;
   }
   return runs;
+}
+
+CollectiveSum sumCollectives(func::FuncOp program) {
+  CollectiveSum sum;
+  program.walk([&](dist::CollectiveOpInterface op) {
+    const int64_t runs = nn::countRuns(op);
+    sum.count += runs;
+    addRuns(sum.bytes, runs, dist::collectiveBytes(op));
+    addRuns(sum.timePs, runs, collectiveTimePs(op));
+  });
+  return sum;
+}
+
+void addRuns(int64_t &sum, __int128 runs, int64_t each) {
+  sum = static_cast<int64_t>(std::min<__int128>(sum + runs * each, INT64_MAX / 4));
 }
 
 } // namespace ashlar::analysis

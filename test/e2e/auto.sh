@@ -156,7 +156,7 @@ done
 "$tools/ashlarc" lenet.onnx --job lenet_auto.txtpb --report lenet.json
 python3 - << 'EOF' || fail "evaluation of LeNet holds more than a step"
 import json
-programs = {program["name"]: program["peak_bytes"] for program in json.load(open("lenet.json"))["programs"]}
+programs = {program["name"]: program["temporary_bytes"] for program in json.load(open("lenet.json"))["programs"]}
 assert 0 < programs["eval_step"] <= programs["train_step"], programs
 EOF
 

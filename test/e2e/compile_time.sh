@@ -48,7 +48,7 @@ subprocess.run(sys.argv[1:], check=True)
 seconds, most = time.monotonic() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
 report = json.load(open("giant.json"))
 held = sum(variable["bytes"] for variable in report["variables"])
-at_start = next(program["peak_bytes"] for program in report["programs"] if program["name"] == "init")
+at_start = next(program["temporary_bytes"] for program in report["programs"] if program["name"] == "init")
 print(f"{seconds:.1f} s, {most / 1e9:.2f} GB; a rank holds {held / 1e9:.2f} GB, and {at_start} bytes more at start")
 assert seconds < 20 and most < 4 << 30
 assert held < 1.02 * 3 * 4 * 10.09e9 / 64 and at_start < 1 << 20

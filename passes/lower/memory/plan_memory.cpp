@@ -149,6 +149,7 @@ FailureOr<std::pair<uint64_t, uint64_t>> placeTemporaries(Program &program, uint
   for (auto [storage, offset] : llvm::zip_equal(storages, plan.offsets)) {
     program.storages[storage].offset = base + offset;
   }
+  program.temporaryBytes = plan.bytes;
   return std::make_pair(plan.bytes, largestLiveSet(lifetimes));
 }
 
@@ -270,7 +271,8 @@ private:
                                   transfersOf(builder, program.function, tensors, symbols, /*received=*/true),
                                   transfersOf(builder, program.function, tensors, symbols, /*received=*/false),
                                   program.function->getAttrOfType<IntegerAttr>(exec::kPredictedAttr),
-                                  program.function->getAttrOfType<IntegerAttr>(exec::kComputingAttr));
+                                  program.function->getAttrOfType<IntegerAttr>(exec::kComputingAttr),
+                                  builder.getI64IntegerAttr(static_cast<int64_t>(program.temporaryBytes)));
       if (nn::ProgramAttr role = nn::programOf(program.function)) {
         op->setAttr(nn::kProgramAttr, role);
       }

@@ -40,6 +40,7 @@ struct Program {
   std::vector<Storage> storages;
   std::vector<Instruction> instructions;
   std::vector<llvm::SmallVector<unsigned>> runs; // storages that an all-reduce of several tensors would have side by side
+  uint64_t temporaryBytes = 0;                   // that the temporaries span
 
   // Returns the lifetimes of the temporaries, and the index of the storage of each.
   std::pair<std::vector<Lifetime>, std::vector<unsigned>> temporaries() const;

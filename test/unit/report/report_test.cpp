@@ -86,9 +86,9 @@ TEST_CASE("report: totals are the sums of the collectives, of other programs too
     bytes += fact.bytes;
     timePs += fact.timePs;
   }
-  CHECK((report.mains[0].count == 2 && report.mains[0].bytes == bytes && report.mains[0].timePs == timePs));
+  CHECK((report.mains[0].sum.count == 2 && report.mains[0].sum.bytes == bytes && report.mains[0].sum.timePs == timePs));
   REQUIRE(report.others.size() == 1);
-  CHECK((report.others[0].name == "eval_step" && report.others[0].count == 1 && report.others[0].collectives.empty()));
+  CHECK((report.others[0].name == "eval_step" && report.others[0].sum.count == 1 && report.others[0].collectives.empty()));
 }
 
 TEST_CASE("report: a collective of a body counts as often as it runs", "[report]") {
@@ -106,7 +106,7 @@ TEST_CASE("report: a collective of a body counts as often as it runs", "[report]
   REQUIRE(program.collectives.size() == 1);
   const report::CollectiveFact &gather = program.collectives.front();
   CHECK((gather.kind == "all_gather" && gather.runs == 3 && gather.bytes == 4 * 4 * 4));
-  CHECK((program.count == 3 && program.bytes == 3 * gather.bytes));
+  CHECK((program.sum.count == 3 && program.sum.bytes == 3 * gather.bytes));
   CHECK(report::explainText(report).find("3 times, in a loop") != std::string::npos);
 }
 
@@ -150,7 +150,7 @@ TEST_CASE("report: one device has parameters and sends nothing", "[report]") {
     func.func @forward(%x: tensor<2xf32>) -> tensor<2xf32> attributes {nn.program = #nn.program<run>} { return %x : tensor<2xf32> }
   )");
   report::LayoutReport report = report::makeLayoutReport(*module, "net");
-  CHECK((report.mesh.empty() && report.mains[0].count == 0));
+  CHECK((report.mesh.empty() && report.mains[0].sum.count == 0));
   CHECK((report.variables[0].global == "2xf32" && report.variables[0].layout == "[{}]" && report.variables[0].bytes == 8));
 }
 

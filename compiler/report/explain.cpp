@@ -174,8 +174,9 @@ private:
   }
 
   void writeProgram(const ProgramFact &program) {
-    line(program.name,
-         program.sum.count == 0 ? "no communication" : counted(program.sum.count, "collective") + ", " + sent(program.sum.bytes, program.sum.timePs));
+    line(program.name, program.sum.count == 0
+                           ? "no communication"
+                           : counted(program.sum.count, "collective") + ", " + sent(program.sum.bytes, program.sum.timePs));
     if (report.hasRates && program.lowered) {
       line("", (report.pipeline ? predictionOf(program) : timeText(*program.lowered->computePs) + " of computing predicted") + ", with " +
                    bytesText(program.lowered->temporaryBytes) + " of intermediate values");

@@ -79,12 +79,12 @@ struct LoweredFact {
 // A function of the module. Collectives are listed for main programs only; for others the counts are enough.
 struct ProgramFact {
   std::string name;
-  std::string role;                         // of nn.program; "" for none
-  int64_t chunk = 0, round = 0;             // the same
-  bool isJoined = false;                    // with what a step does once
-  std::optional<int64_t> stage;             // of a pipeline that runs it
-  analysis::CollectiveSum sum;              // of its collectives
-  int64_t transposes = 0;                   // between orders of dims in memory that the compiler chose
+  std::string role;             // of nn.program; "" for none
+  int64_t chunk = 0, round = 0; // the same
+  bool isJoined = false;        // with what a step does once
+  std::optional<int64_t> stage; // of a pipeline that runs it
+  analysis::CollectiveSum sum;  // of its collectives
+  int64_t transposes = 0;       // between orders of dims in memory that the compiler chose
   int64_t transposedBytes = 0;
   std::optional<LoweredFact> lowered; // nothing: it does not fit
   std::vector<CollectiveFact> collectives;

@@ -216,7 +216,7 @@ private:
     }
   }
 
-  // Returns the value that becomes `result` by a broadcast or an insert, of which it is not the rows too, with no bytes of its own, or null.
+  // Returns the value that becomes `result` by a broadcast or an insert, with no bytes of its own; null for none, or if it is the rows too.
   static Value findOverwritten(Value result) {
     if (auto broadcast = result.getDefiningOp<dist::BroadcastOp>()) {
       return getStorageRoot(broadcast.getInput());

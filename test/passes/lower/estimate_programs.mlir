@@ -5,7 +5,7 @@
 // One device, no mesh. A product of 134 MFLOP at 100 GFLOP/s: 1342177.28 ns, rounded up. The program has it, too.
 module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
 // CHECK: func.func @product({{.*}} attributes {exec.computing_ns = 1342178 : i64, exec.other_ps = 720 : i64, exec.predicted_ns = 1342178 : i64}
-// EXEC: exec.program @product {{.*}} attributes {computing_ns = 1342178 : i64, exec.other_ps = 720 : i64, predicted_ns = 1342178 : i64}
+// EXEC: exec.program @product {{.*}} attributes {computing_ns = 1342178 : i64, exec.other_ps = 720 : i64, predicted_ns = 1342178 : i64, temporary_bytes = 0 : i64}
 // EXEC: exec.gemm {{.*}} {exec.time_ps = 1342177280 : i64}
 func.func @product(%x: tensor<256x512xf32> {nn.name = "x"}, %d: tensor<256x512xf32> {nn.name = "d"}) -> (tensor<512x512xf32> {nn.name = "g"}) {
   %g = exec.fusion gemm(%d, %x) : (tensor<256x512xf32>, tensor<256x512xf32>) -> tensor<512x512xf32> {
@@ -83,7 +83,7 @@ func.func @wide_and_kernel(%x: tensor<64x256xf32> {nn.name = "wx"}, %d: tensor<2
 // Without rates there is no prediction.
 module {
 // CHECK: func.func @unknown(%{{.*}}: tensor<512xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.name = "y"}) {
-// EXEC: exec.program @unknown inputs [@x] outputs [@y] {
+// EXEC: exec.program @unknown inputs [@x] outputs [@y] attributes {temporary_bytes = 0 : i64} {
 func.func @unknown(%x: tensor<512xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.name = "y"}) {
   %n = exec.fusion loop(%x) : (tensor<512xf32>) -> tensor<512xf32> {
   ^bb0(%a: tensor<512xf32>):

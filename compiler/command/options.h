@@ -32,7 +32,8 @@ struct Options {
   std::string memory;         // of a device, "80GB"; empty: any
   bool overlaps = true;       // overlap collectives with computation
   bool joinsAttention = true; // find the attentions of the model, for calls of the library
-  double searchSeconds = 10;  // after which mode AUTO takes the best that it found
+  double searchEffort = 1;    // bound of the counted work of mode AUTO, in default searches
+  double searchSeconds = 600; // its safety net: the search stops after them, too
   bool generates = false;     // make the programs of text generation
   Emit emit = Emit::Exe;
   bool debugInfo = false; // of the runtime, in the executable

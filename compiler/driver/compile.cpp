@@ -19,6 +19,7 @@
 #include "compiler/frontend/weights/init_rules.h"
 #include "compiler/pipelines/local_model.h"
 #include "compiler/pipelines/pipelines.h"
+#include "compiler/planning/fit_search.h"
 #include "compiler/planning/mesh_search.h"
 #include "compiler/planning/planned_stages.h"
 #include "compiler/report/explain.h"
@@ -26,6 +27,7 @@
 #include "compiler/report/plan_text.h"
 #include "compiler/report/report_json.h"
 #include "compiler/report/timeline_svg.h"
+#include "compiler/report/units.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/dist.h"
 #include "dialects/dist/recompute_rules.h"
@@ -174,6 +176,7 @@ private:
     for (pipelines::Variant &variant : list.variants) {
       variant.overlaps = options.overlaps;
       if (variant.search) {
+        variant.search->effort = options.searchEffort;
         variant.search->seconds = options.searchSeconds;
       }
     }
@@ -290,6 +293,10 @@ private:
                        failed(command::report(saveAnnotations(options, programs)))))) {
       return failure();
     }
+    planning::noteStopped(variant, programs);
+    if (isDefault && ((variant.search && variant.search->wasStopped) || (meshes && meshes->isStopped))) {
+      emitWarning(UnknownLoc::get(&context), report::stoppedText(options.searchSeconds));
+    }
     // The bits of the deterministic variant must not depend on the number of ranks, by which its memory goes.
     FailureOr<std::optional<planning::SyncChoice>> sync =
         isDefault ? trials.chooseSync(programs, variant) : std::optional<planning::SyncChoice>();
@@ -312,7 +319,7 @@ private:
       layoutReport->gradientSync = planning::describeSync(*sync);
     }
     if (meshes) {
-      layoutReport->meshSearch = planning::describeMeshes(*meshes, memoryLimit);
+      layoutReport->meshSearch = planning::describeMeshes(*meshes, memoryLimit, options.searchSeconds);
     }
     OwningOpRef<ModuleOp> scheduled = programs.clone();
     report::numberCollectives(*scheduled);

@@ -8,6 +8,7 @@
 #include "compiler/command/input.h"
 #include "compiler/file/output_file.h"
 #include "compiler/planning/mesh_search.h"
+#include "compiler/report/units.h"
 
 #include "llvm/Support/Path.h"
 
@@ -51,7 +52,9 @@ public:
         planMesh(each);
       }
     }
-    return write(std::move(candidates), /*left=*/0);
+    const bool isStopped =
+        llvm::any_of(candidates, [](const planning::Candidate &each) { return each.row.forecast && each.row.forecast->isStopped; });
+    return write({std::move(candidates), /*left=*/0, isStopped});
   }
 
 private:
@@ -107,8 +110,7 @@ private:
     if (llvm::Error error = checkJob(input.job)) {
       return command::report(std::move(error));
     }
-    planning::FoundMeshes found = planning::searchMeshes(options.common, input, forecaster, context);
-    return write(std::move(found.candidates), found.left);
+    return write(planning::searchMeshes(options.common, input, forecaster, context));
   }
 
   // Returns a candidate for each mesh, with what the job has against it.
@@ -148,7 +150,8 @@ private:
   // What is wrong with the job on this mesh becomes its refusal.
   void planMesh(planning::Candidate &candidate) {
     command::FirstError error(&context);
-    FailureOr<planning::Forecast> found = forecaster.forecast(candidate.job, options.common.searchSeconds);
+    search::Effort effort(search::Effort::unitsOf(options.common.searchEffort), options.common.searchSeconds);
+    FailureOr<planning::Forecast> found = forecaster.forecast(candidate.job, effort);
     if (succeeded(found)) {
       candidate.row.forecast = std::move(*found);
     } else {
@@ -156,15 +159,22 @@ private:
     }
   }
 
-  LogicalResult write(std::vector<planning::Candidate> candidates, size_t left) {
-    auto known = llvm::find_if(candidates, [](const planning::Candidate &each) { return each.row.forecast.has_value(); });
-    if (known == candidates.end()) {
-      return command::report(planning::refuseAll(candidates));
+  LogicalResult write(planning::FoundMeshes found) {
+    auto known = llvm::find_if(found.candidates, [](const planning::Candidate &each) { return each.row.forecast.has_value(); });
+    if (known == found.candidates.end()) {
+      return command::report(planning::refuseAll(found.candidates));
     }
     FailureOr<ModuleOp> model = forecaster.import(known->job); // it was imported already
-    planning::PlanTable table{
-        model->getName().value_or(llvm::sys::path::stem(options.common.model)).str(), options.common.target, input.memoryLimit, {}, left};
-    for (planning::Candidate &each : candidates) {
+    planning::PlanTable table{model->getName().value_or(llvm::sys::path::stem(options.common.model)).str(),
+                              options.common.target,
+                              input.memoryLimit,
+                              {},
+                              found.left};
+    if (found.isStopped) {
+      table.stoppedSeconds = options.common.searchSeconds;
+      emitWarning(UnknownLoc::get(&context), report::stoppedText(options.common.searchSeconds));
+    }
+    for (planning::Candidate &each : found.candidates) {
       table.meshes.push_back(std::move(each.row));
     }
     table.sort();

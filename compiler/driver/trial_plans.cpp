@@ -21,6 +21,7 @@ LogicalResult TrialPlans::fitSearch(ModuleOp programs, pipelines::Variant &varia
     OwningOpRef<ModuleOp> trial = programs.clone();
     FailureOr<planning::RecomputeTrial> planned = failure();
     if (succeeded(pipelines::inferLayouts(*trial, variant, job))) {
+      planning::noteStopped(variant, *trial);
       planned = plan(*trial, variant);
     }
     return failed(planned) ? FailureOr<uint64_t>() : planned->bytes;

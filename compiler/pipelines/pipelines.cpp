@@ -21,7 +21,6 @@
 #include "passes/layout/passes.h"
 #include "passes/lower/passes.h"
 #include "passes/partition/passes.h"
-#include "passes/search/passes.h"
 #include "passes/stage/passes.h"
 #include "passes/train/passes.h"
 
@@ -351,6 +350,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
     search.memoryLimit = variant.search->memoryLimit;
     search.takesSmallest = variant.search->takesSmallest;
     search.prefersBatch = variant.search->prefersBatch;
+    search.units = search::Effort::unitsOf(variant.search->effort);
     search.seconds = variant.search->seconds;
     search.stages = variant.pipeline ? variant.pipeline->stages : 1;
     search.batch = job::programBatch(job);

@@ -55,7 +55,9 @@ struct Search {
   int64_t memoryLimit = 0;    // bytes of a device; 0: any number
   bool takesSmallest = false; // take the smallest where nothing keeps the limit; else that is an error
   bool prefersBatch = false;  // data parallelism, where it is possible, without a search
-  double seconds = 60;
+  double effort = 1;          // bound of the counted work, in default searches (passes/search/solver/effort.h)
+  double seconds = search::Effort::kSeconds;
+  bool wasStopped = false; // by the clock, at least once
 };
 
 // One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.

@@ -4,12 +4,20 @@
 
 #include "compiler/planning/fit_search.h"
 
+#include "passes/search/search_attributes.h"
+
 using namespace mlir;
 
 namespace ashlar::planning {
 
 int64_t searchLimit(const job::Job &job, int64_t memoryLimit) {
   return job.recompute() == job::Recompute::AUTO ? 0 : memoryLimit;
+}
+
+void noteStopped(pipelines::Variant &variant, ModuleOp laidOut) {
+  if (variant.search) {
+    variant.search->wasStopped |= laidOut->hasAttr(search::kStoppedAttr);
+  }
 }
 
 LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, function_ref<FailureOr<uint64_t>()> bytesOf) {

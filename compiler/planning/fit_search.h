@@ -16,6 +16,9 @@ namespace ashlar::planning {
 // rematerialization makes the program fit.
 int64_t searchLimit(const job::Job &job, int64_t memoryLimit);
 
+// Notes in a variant whether the clock ended its search for the layouts of a module.
+void noteStopped(pipelines::Variant &variant, mlir::ModuleOp laidOut);
+
 // Sets the limit of a variant's search. The search covers parameters, state, inputs, outputs and intermediate values; a program holds more,
 // such as constants and batches. The limit of the search shrinks by the excess of `bytesOf`, which lays the program out with that limit,
 // over `limit`, until the program fits, or it is clear that none does. Then data parallelism is tried instead, and taken if the program

@@ -10,10 +10,23 @@
 #include "compiler/planning/recompute_search.h"
 #include "compiler/planning/sync_search.h"
 #include "dialects/dist/recompute_rules.h"
+#include "passes/search/search_attributes.h"
 
 using namespace mlir;
 
 namespace ashlar::planning {
+namespace {
+
+// The work of laying an op out, and of lowering it, each: units of a search's effort.
+constexpr int64_t kUnitsOfOp = 50000;
+
+int64_t countOps(ModuleOp programs) {
+  int64_t ops = 0;
+  programs.walk([&](Operation *) { ++ops; });
+  return ops;
+}
+
+} // namespace
 
 FailureOr<ModuleOp> JobForecaster::import(const job::Job &job) {
   OwningOpRef<ModuleOp> &module = imported[job::microBatches(job)];
@@ -54,12 +67,12 @@ FailureOr<ModuleOp> JobForecaster::train(const job::Job &job, int64_t loops) {
   return *module;
 }
 
-FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, double searchSeconds) {
+FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, search::Effort &effort) {
   FailureOr<Forecast> found = failure();
   int64_t tried = -1; // loops of `found`
   auto tryLoops = [&](int64_t loops) -> FailureOr<RecomputeTrial> {
     FailureOr<ModuleOp> programs = train(job, loops);
-    found = failed(programs) ? FailureOr<Forecast>() : forecastTrained(*programs, job, searchSeconds);
+    found = failed(programs) ? FailureOr<Forecast>() : forecastTrained(*programs, job, effort);
     tried = loops;
     if (failed(found)) {
       return failure();
@@ -77,35 +90,47 @@ FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, double searchSe
   return found;
 }
 
-FailureOr<Forecast> JobForecaster::forecastTrained(ModuleOp programs, const job::Job &job, double searchSeconds) {
+FailureOr<Forecast> JobForecaster::forecastTrained(ModuleOp programs, const job::Job &job, search::Effort &effort) {
   pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
   variant.overlaps = options.overlaps;
   if (!variant.search) {
-    return forecastLayouts(programs, variant, job);
+    return forecastLayouts(programs, variant, job, effort);
   }
-  variant.search->seconds = searchSeconds;
+  variant.search->effort = options.searchEffort;
+  variant.search->seconds = effort.secondsLeft();
   variant.search->takesSmallest = true;
-  return forecastSearched(programs, variant, job);
+  FailureOr<Forecast> found = forecastSearched(programs, variant, job, effort);
+  if (succeeded(found)) {
+    found->isStopped = variant.search->wasStopped;
+  }
+  return found;
 }
 
 // Gives the search a limit with which the program fits.
-FailureOr<Forecast> JobForecaster::forecastSearched(ModuleOp programs, pipelines::Variant &variant, const job::Job &job) {
+FailureOr<Forecast> JobForecaster::forecastSearched(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
+                                                    search::Effort &effort) {
   FailureOr<Forecast> found = failure();
   LogicalResult fits = fitSearch(variant, searchLimit(job, input.memoryLimit), [&]() -> FailureOr<uint64_t> {
-    found = forecastLayouts(programs, variant, job);
+    found = forecastLayouts(programs, variant, job, effort);
     return failed(found) ? FailureOr<uint64_t>() : found->leastBytes;
   });
   return failed(fits) ? FailureOr<Forecast>() : found;
 }
 
-FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines::Variant &variant, const job::Job &job) {
+FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
+                                                   search::Effort &effort) {
   OwningOpRef<ModuleOp> module = programs.clone();
+  effort.count(kUnitsOfOp * countOps(programs));
   if (failed(pipelines::inferLayouts(*module, variant, job, /*verifies=*/false))) { // see forecast()
     return failure();
   }
+  if (const auto units = (*module)->getAttrOfType<IntegerAttr>(search::kUnitsAttr)) {
+    effort.count(units.getInt());
+  }
+  noteStopped(variant, *module);
   FailureOr<Forecast> found = failure();
   auto plan = [&]() -> FailureOr<SyncTrial> {
-    found = forecastRecomputed(*module, variant, job);
+    found = forecastRecomputed(*module, variant, job, effort);
     return failed(found) ? FailureOr<SyncTrial>() : SyncTrial{found->stepPs, found->leastBytes};
   };
   const LogicalResult planned = choosesGradientSync(job, input.memoryLimit)
@@ -115,8 +140,12 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
 }
 
 // Rematerializes as much as fits programs with layouts into the limit, where the job leaves it open.
-FailureOr<Forecast> JobForecaster::forecastRecomputed(ModuleOp programs, pipelines::Variant &variant, const job::Job &job) {
-  auto forecastCopy = [&] { return planning::forecast(programs.clone(), variant, job); };
+FailureOr<Forecast> JobForecaster::forecastRecomputed(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
+                                                      search::Effort &effort) {
+  auto forecastCopy = [&] {
+    effort.count(kUnitsOfOp * countOps(programs));
+    return planning::forecast(programs.clone(), variant, job);
+  };
   if (job.recompute() == job::Recompute::AUTO) {
     FailureOr<int64_t> moves = findLeastMoves(input.memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
       variant.recomputeMoves = count;

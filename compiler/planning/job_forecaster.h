@@ -28,15 +28,19 @@ public:
   // Fails, with an error, where the model cannot be imported or trained.
   mlir::FailureOr<mlir::ModuleOp> train(const job::Job &job, int64_t loops = 0);
 
-  // Returns the cost of a step of a checked job. In mode AUTO layouts are searched for at most so many seconds; with `recompute: AUTO`
+  // Returns the cost of a step of a checked job. In mode AUTO layouts are searched as by a compilation; with `recompute: AUTO`
   // rematerialization goes on until the program fits the memory limit of the input. Fails, with an error, where the job cannot be compiled.
-  mlir::FailureOr<Forecast> forecast(const job::Job &job, double searchSeconds);
+  // `effort` counts the work, which it does not bound: of it the search for layouts has the seconds that are left alone.
+  mlir::FailureOr<Forecast> forecast(const job::Job &job, search::Effort &effort);
 
 private:
-  mlir::FailureOr<Forecast> forecastTrained(mlir::ModuleOp programs, const job::Job &job, double searchSeconds);
-  mlir::FailureOr<Forecast> forecastSearched(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
-  mlir::FailureOr<Forecast> forecastRecomputed(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
-  mlir::FailureOr<Forecast> forecastLayouts(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job);
+  mlir::FailureOr<Forecast> forecastTrained(mlir::ModuleOp programs, const job::Job &job, search::Effort &effort);
+  mlir::FailureOr<Forecast> forecastSearched(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
+                                             search::Effort &effort);
+  mlir::FailureOr<Forecast> forecastRecomputed(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
+                                               search::Effort &effort);
+  mlir::FailureOr<Forecast> forecastLayouts(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
+                                            search::Effort &effort);
 
   const command::Options &options;
   command::Input &input;

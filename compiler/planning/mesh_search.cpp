@@ -8,7 +8,7 @@
 #include "compiler/report/units.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/programs.h"
-#include "passes/search/solver/deadline.h"
+#include "passes/search/solver/effort.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Diagnostics.h"
@@ -97,7 +97,8 @@ job::Job withMesh(const job::Job &job, int64_t stages, ArrayRef<int64_t> sizes) 
 class MeshSearch {
 public:
   MeshSearch(const command::Options &options, const command::Input &input, JobForecaster &forecaster, MLIRContext &context)
-      : options(options), input(input), forecaster(forecaster), context(context), deadline(options.searchSeconds) {}
+      : options(options), input(input), forecaster(forecaster), context(context),
+        effort(search::Effort::unitsOf(options.searchEffort), options.searchSeconds) {}
 
   FoundMeshes run() {
     std::vector<job::Job> jobs = listMeshJobs(input.job);
@@ -116,6 +117,9 @@ public:
       refine(found.candidates[place]);
     }
     sort();
+    found.isStopped = effort.isStopped() || llvm::any_of(found.candidates, [](const Candidate &each) {
+                        return each.row.forecast && each.row.forecast->isStopped;
+                      });
     return std::move(found);
   }
 
@@ -161,12 +165,12 @@ private:
     sortBy(found.candidates, [&](const Candidate &each) { return rank(each); });
   }
 
-  // Forecasts a job that was not tried yet, if there is time. Returns what it found.
+  // Forecasts a job that was not tried yet, unless the effort is over. Returns what it found.
   std::optional<Candidate> tryJob(job::Job job) {
     if (!tried.insert(job.SerializeAsString()).second) {
       return std::nullopt;
     }
-    if (deadline.left() <= 0 && llvm::any_of(found.candidates, [](const Candidate &each) { return each.row.forecast.has_value(); })) {
+    if (effort.isOver() && llvm::any_of(found.candidates, [](const Candidate &each) { return each.row.forecast.has_value(); })) {
       ++found.left;
       return std::nullopt;
     }
@@ -175,7 +179,7 @@ private:
     command::FirstError error(&context);
     if (llvm::Error fault = command::checkInput(options, candidate.job, input)) {
       candidate.row.refusal = llvm::toString(std::move(fault));
-    } else if (FailureOr<Forecast> forecast = forecaster.forecast(candidate.job, std::max(deadline.left(), 1.0)); succeeded(forecast)) {
+    } else if (FailureOr<Forecast> forecast = forecaster.forecast(candidate.job, effort); succeeded(forecast)) {
       candidate.row.forecast = std::move(*forecast);
     } else {
       candidate.row.refusal = error.text();
@@ -243,7 +247,7 @@ private:
   const command::Input &input;
   JobForecaster &forecaster;
   MLIRContext &context;
-  const search::Deadline deadline;
+  search::Effort effort;
   std::set<std::string> tried; // serialized jobs
   bool mayDivide = false;      // whether the search gives jobs stages and micro-batches
   FoundMeshes found;
@@ -348,8 +352,11 @@ llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command:
   return std::move(found);
 }
 
-report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLimit) {
-  report::MeshSearchFact fact{{}, found.candidates.size(), found.left};
+report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLimit, double searchSeconds) {
+  report::MeshSearchFact fact{{}, found.candidates.size(), found.left, {}};
+  if (found.isStopped) {
+    fact.stoppedSeconds = searchSeconds;
+  }
   for (const Candidate &candidate : found.candidates) {
     if (const std::optional<Forecast> &forecast = candidate.row.forecast;
         forecast && (memoryLimit == 0 || forecast->leastBytes <= static_cast<uint64_t>(memoryLimit))) {

@@ -22,7 +22,8 @@ struct Candidate {
 
 struct FoundMeshes {
   std::vector<Candidate> candidates; // fitting ones, the fastest first, then larger ones, then impossible ones
-  size_t left = 0;                   // for which there was no time
+  size_t left = 0;                   // that were not begun, since the work of the search was done
+  bool isStopped = false;            // the clock ended it, or a search for layouts
 };
 
 // Returns the row of a job, as yet without a forecast.
@@ -42,8 +43,8 @@ std::vector<job::Job> listMeshJobs(const job::Job &job);
 llvm::Error refuseAll(llvm::ArrayRef<Candidate> candidates);
 
 // Forecasts these jobs, and then the best ones with other micro-batches, with interleaved stages and, under a memory limit, with
-// rematerialization, as long as that makes a step faster, or smaller where nothing fits. Takes about so many seconds: no job is begun after
-// them, but at least one is forecast.
+// rematerialization, as long as that makes a step faster, or smaller where nothing fits. Counts the work of forecasts: no job is begun once
+// the effort of a search is over, but at least one is forecast.
 FoundMeshes searchMeshes(const command::Options &options, const command::Input &input, JobForecaster &forecaster,
                          mlir::MLIRContext &context);
 
@@ -51,8 +52,9 @@ FoundMeshes searchMeshes(const command::Options &options, const command::Input &
 // where the model cannot be imported or trained, where nothing fits the memory limit, and where the result conflicts with the options.
 llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command::Input &input);
 
-// Returns the candidate meshes for a report: those that fit `memoryLimit` (bytes; 0: any number), the fastest first.
-report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLimit);
+// Returns the candidate meshes for a report: those that fit `memoryLimit` (bytes; 0: any number), the fastest first. `searchSeconds`: the
+// safety net of the search.
+report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLimit, double searchSeconds);
 
 } // namespace ashlar::planning
 

@@ -152,7 +152,10 @@ std::string planTableText(const PlanTable &table) {
     text += formatv("{0} of {1} fit a device of {2}\n", fitting, table.meshes.size(), report::bytesText(table.memoryLimit));
   }
   if (table.left > 0) {
-    text += formatv("{0} more were not looked at, for want of time; --search-seconds gives it more\n", table.left);
+    text += formatv("{0} more were not looked at; a larger --search-effort does\n", table.left);
+  }
+  if (table.stoppedSeconds) {
+    text += report::stoppedText(*table.stoppedSeconds) + "\n";
   }
   return text;
 }
@@ -169,6 +172,9 @@ std::string planTableJson(const PlanTable &table) {
     }
     if (table.left > 0) {
       out.attribute("not_looked_at", static_cast<int64_t>(table.left));
+    }
+    if (table.stoppedSeconds) {
+      out.attribute("stopped_after_s", *table.stoppedSeconds);
     }
     out.attributeArray("meshes", [&] {
       for (const PlannedMesh &mesh : table.meshes) {

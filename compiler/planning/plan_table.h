@@ -29,9 +29,10 @@ std::string meshName(const PlannedMesh &mesh);
 
 struct PlanTable {
   std::string model, target;
-  int64_t memoryLimit = 0;         // of a device; 0: none
-  std::vector<PlannedMesh> meshes; // in the order in which they are shown
-  size_t left = 0;                 // for which a search had no time
+  int64_t memoryLimit = 0;                   // of a device; 0: none
+  std::vector<PlannedMesh> meshes;           // in the order in which they are shown
+  size_t left = 0;                           // that a search did not begin, since its work was done
+  std::optional<double> stoppedSeconds = {}; // after which the clock ended a search
 
   // Returns whether a mesh can be, and its devices have the memory for it.
   bool fits(const PlannedMesh &mesh) const {

@@ -91,15 +91,23 @@ private:
     }
   }
 
+  void writeStopped(std::optional<double> seconds) {
+    if (seconds) {
+      line("", stoppedText(*seconds));
+    }
+  }
+
   void writeMeshSearch(const MeshSearchFact &search) {
     constexpr size_t kMostLines = 4;
     writeStrategies("meshes", llvm::ArrayRef(search.meshes).take_front(kMostLines), 0);
     line("", formatv("of {0} that were looked at, {1} fit", search.count, search.meshes.size()).str() +
-                 (search.left == 0 ? "" : formatv("; there was no time for {0} more (--search-seconds)", search.left).str()));
+                 (search.left == 0 ? "" : formatv("; {0} more were not (--search-effort)", search.left).str()));
+    writeStopped(search.stoppedSeconds);
   }
 
   void writeSearch(const SearchFact &search) {
     writeStrategies("search", search.strategies, search.taken);
+    writeStopped(search.stoppedSeconds);
     if (!search.hasSearched) {
       line("", "no layouts found by the search fit the memory"); // fit_search.h
       return writeParts(search);

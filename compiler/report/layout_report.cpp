@@ -17,6 +17,7 @@
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
 #include "passes/analysis/planner/redistribution.h"
+#include "passes/search/search_attributes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -266,19 +267,22 @@ static std::string differencesText(ArrayRef<dist::DifferenceAttr> differences) {
 
 // Reads what ashlar-search-layouts left.
 static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
-  auto search = module->getAttrOfType<dist::SearchAttr>(dist::kSearchAttr);
-  if (!search) {
+  auto searched = module->getAttrOfType<dist::SearchAttr>(dist::kSearchAttr);
+  if (!searched) {
     return std::nullopt;
   }
   SearchFact fact;
-  for (auto [number, strategy] : llvm::enumerate(search.getStrategies())) {
+  for (auto [number, strategy] : llvm::enumerate(searched.getStrategies())) {
     fact.strategies.push_back({dist::strategyText(strategy.getKind()).str(), strategy.getStepPs(), strategy.getBytes()});
-    fact.taken = strategy.getKind() == search.getTaken() ? number : fact.taken;
+    fact.taken = strategy.getKind() == searched.getTaken() ? number : fact.taken;
     fact.hasSearched |= strategy.getKind() == dist::StrategyKind::Search || strategy.getKind() == dist::StrategyKind::SearchWithoutLimit;
   }
-  fact.costPs = search.getCostPs();
-  fact.boundPs = search.getBoundPs();
-  dist::PredictionAttr prediction = search.getPrediction();
+  fact.costPs = searched.getCostPs();
+  fact.boundPs = searched.getBoundPs();
+  if (auto stopped = module->getAttrOfType<FloatAttr>(search::kStoppedAttr)) {
+    fact.stoppedSeconds = stopped.getValueAsDouble();
+  }
+  dist::PredictionAttr prediction = searched.getPrediction();
   fact.computePs = prediction.getComputePs();
   for (dist::SendAttr sent : prediction.getSends()) {
     fact.sends.push_back({stringifyCollectiveKind(sent.getKind()).str(), sent.getCount(), sent.getSendPs(), sent.getExposedPs()});
@@ -287,7 +291,7 @@ static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
   fact.stateBytes = prediction.getStateBytes();
   fact.inputOutputBytes = prediction.getInputOutputBytes();
   fact.intermediateBytes = prediction.getIntermediateBytes();
-  if (dist::RuleListAttr list = search.getRules()) {
+  if (dist::RuleListAttr list = searched.getRules()) {
     for (dist::RuleAttr rule : list.getRules()) {
       fact.rules.push_back({rule.getMatch().str(), rule.getLayout().str(), rule.getPriority()});
     }
@@ -295,7 +299,7 @@ static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
     fact.rulesAre = list.getKind();
     fact.rulesStepPs = list.getStepPs();
   }
-  for (dist::RunnerUpAttr other : search.getRunnersUp()) {
+  for (dist::RunnerUpAttr other : searched.getRunnersUp()) {
     fact.runnersUp.push_back({other.getBlock().str(), differencesText(other.getDifferences()), other.getStepPs(), other.getBytes()});
   }
   return fact;

@@ -141,11 +141,12 @@ struct RunnerUpFact {
 // The result of mode AUTO.
 struct SearchFact {
   std::vector<StrategyFact> strategies;
-  size_t taken = 0;                // the number of one of them
-  bool hasSearched = false;        // whether the search itself found one of them
-  int64_t costPs = 0, boundPs = 0; // of the choices of the search, op by op; no choices cost less than the bound
-  int64_t computePs = 0;           // of a step with the taken strategy
-  std::vector<SendFact> sends;     // the same
+  size_t taken = 0;                     // the number of one of them
+  bool hasSearched = false;             // whether the search itself found one of them
+  int64_t costPs = 0, boundPs = 0;      // of the choices of the search, op by op; no choices cost less than the bound
+  std::optional<double> stoppedSeconds; // after which the clock ended it; nothing: its work did
+  int64_t computePs = 0;                // of a step with the taken strategy
+  std::vector<SendFact> sends;          // the same
   int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0, intermediateBytes = 0; // of a device with it
   std::vector<RuleFact> rules;                                                             // that lead to it
   std::optional<dist::RuleListKind> rulesAre;                                              // nothing: none were looked for
@@ -156,9 +157,10 @@ struct SearchFact {
 
 // The result of a search for the mesh.
 struct MeshSearchFact {
-  std::vector<StrategyFact> meshes; // that fit, the fastest first, which is taken
-  size_t count = 0;                 // of candidates
-  size_t left = 0;                  // for which there was no time
+  std::vector<StrategyFact> meshes;     // that fit, the fastest first, which is taken
+  size_t count = 0;                     // of candidates
+  size_t left = 0;                      // that were not looked at
+  std::optional<double> stoppedSeconds; // after which the clock ended it; nothing: its work did
 };
 
 // When the gradients of micro-batches are reduced, where the compiler chose (job: gradient_sync: AUTO, docs/optimizer_parallel.md).

@@ -224,11 +224,17 @@ void writeReport(OStream &out, const LayoutReport &report) {
       }
     });
   };
+  auto writeStopped = [&](std::optional<double> seconds) {
+    if (seconds) {
+      out.attribute("stopped_after_s", *seconds);
+    }
+  };
   if (report.meshSearch) {
     out.attributeObject("mesh_search", [&] {
       writeStrategies("meshes", report.meshSearch->meshes);
       out.attribute("looked_at", static_cast<int64_t>(report.meshSearch->count));
       out.attribute("not_looked_at", static_cast<int64_t>(report.meshSearch->left));
+      writeStopped(report.meshSearch->stoppedSeconds);
     });
   }
   if (report.search) {
@@ -237,6 +243,7 @@ void writeReport(OStream &out, const LayoutReport &report) {
       out.attribute("taken", report.search->strategies[report.search->taken].name);
       out.attribute("cost_ns", nanoseconds(report.search->costPs));
       out.attribute("bound_ns", nanoseconds(report.search->boundPs));
+      writeStopped(report.search->stoppedSeconds);
       writeSearchParts(out, *report.search);
     });
   }

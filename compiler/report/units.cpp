@@ -9,6 +9,8 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 
+#include <sstream>
+
 using llvm::formatv;
 
 namespace ashlar::report {
@@ -25,6 +27,12 @@ std::string scaled(double value, llvm::ArrayRef<const char *> units) {
 }
 
 } // namespace
+
+std::string stoppedText(double seconds) {
+  std::ostringstream text;
+  text << "the search stopped after " << seconds << " s (--search-seconds); another machine may find another result";
+  return text.str();
+}
 
 std::string timeText(int64_t timePs) {
   return scaled(static_cast<double>(timePs) / 1000, {"ns", "us", "ms", "s"});

@@ -30,6 +30,9 @@ std::string memoryText(const lower::MemoryUse &use, uint64_t limit = 0);
 // Returns "collectives in one order on all 4 devices, checked: 9 of them, hash 0123456789abcdef".
 std::string orderText(const lower::CollectiveOrder &order);
 
+// Returns "the search stopped after 2 s (--search-seconds); another machine may find another result".
+std::string stoppedText(double seconds);
+
 // Joins the first three texts and the last `last` ones, and counts them where some are left out: "a, b, c, ..., y, z (26)" for last 2.
 std::string firstFew(llvm::ArrayRef<std::string> texts, llvm::StringRef separator, size_t last = 0);
 

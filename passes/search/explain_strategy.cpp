@@ -9,7 +9,6 @@
 #include "passes/layout/inference/inference.h"
 #include "passes/search/rules_of_layouts.h"
 #include "passes/search/runner_up.h"
-#include "passes/search/solver/deadline.h"
 
 #include <limits>
 
@@ -44,34 +43,34 @@ std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &
   return simpler && (!best || simpler->stepPs < best->stepPs) ? simpler : best;
 }
 
-// Returns the runners-up, with what each of them is predicted to take.
-SmallVector<dist::RunnerUpAttr> describeRunnersUp(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options,
-                                                  analysis::Planner &planner) {
+// Adds the runners-up, with what each of them is predicted to take. Half of the effort goes into finding them.
+void addRunnersUp(Explanation &explanation, ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options,
+                  analysis::Planner &planner) {
   MLIRContext *context = module.getContext();
   OwningOpRef<ModuleOp> copy = copyStep(module);
   llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
   dist::MeshOp mesh = dist::findMesh(*copy);
   FailureOr<layout::LayoutProblem> problem = layout::LayoutProblem::create(*copy, mesh.getMesh());
   if (failed(problem)) {
-    return {};
+    return;
   }
   SmallVector<WeightedProgram> programs = programsOfStep(*copy);
   LayoutGraph graph(*problem, programs, findColourClasses(*problem), planner, analysis::findDeviceRates(*copy), options.smallBytes);
   std::optional<Choices> taken = choices ? std::optional(*choices) : encodeInferred(graph, *copyStep(given));
-  const Deadline deadline(options.seconds);
-  SmallVector<dist::RunnerUpAttr> list;
+  Effort finding(options.units / 2, options.seconds / 2), predicting(options.units / 2, options.seconds / 2);
+  SmallVector<dist::RunnerUpAttr> &list = explanation.runnersUp;
   const int64_t limit = options.limit > 0 ? options.limit : std::numeric_limits<int64_t>::max();
-  for (const RunnerUp &other :
-       taken ? findRunnersUp(*problem, graph, programs, *taken, limit, options.seconds / 2) : std::vector<RunnerUp>()) {
-    if (!list.empty() && deadline.left() <= 0) {
+  for (const RunnerUp &other : taken ? findRunnersUp(*problem, graph, programs, *taken, limit, finding) : std::vector<RunnerUp>()) {
+    if (!list.empty() && predicting.isOver()) {
       break;
     }
+    predicting.count(2 * predictionUnits(*copy)); // with the layouts of the backward pass, and without
     if (std::optional<Prediction> prediction = predictDecided(*copy, graph.decode(other.choices), planner)) {
       list.push_back(dist::RunnerUpAttr::get(context, StringAttr::get(context, other.block), prediction->stepPs, prediction->memoryBytes,
                                              other.differences));
     }
   }
-  return list;
+  explanation.isStopped = finding.isStopped() || predicting.isStopped();
 }
 
 } // namespace
@@ -86,7 +85,7 @@ Explanation explainStrategy(ModuleOp module, ModuleOp given, const Choices *choi
     explanation.rules = dist::RuleListAttr::get(context, describeRules(rules->rules, context), kindOf(*rules), rules->numOthers,
                                                 prediction ? std::optional(prediction->stepPs) : std::nullopt);
   }
-  explanation.runnersUp = describeRunnersUp(module, given, choices, options, planner);
+  addRunnersUp(explanation, module, given, choices, options, planner);
   return explanation;
 }
 

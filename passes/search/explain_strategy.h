@@ -5,6 +5,7 @@
 #ifndef ASHLAR_PASSES_SEARCH_EXPLAIN_STRATEGY_H
 #define ASHLAR_PASSES_SEARCH_EXPLAIN_STRATEGY_H
 
+#include "passes/search/solver/effort.h"
 #include "passes/search/strategies.h"
 
 namespace ashlar::search {
@@ -16,13 +17,16 @@ inline constexpr llvm::StringLiteral kExplainAttr = "dist.explain_search";
 struct ExplainOptions {
   int64_t smallBytes = 0; // of LayoutGraph
   int64_t limit = 0;      // bytes of a device; 0: any number
-  double seconds = 10;    // after which the blocks that are left are left out
+  // The bounds of an effort of its own: blocks that are left when it is over are left out.
+  int64_t units = Effort::kUnits;
+  double seconds = Effort::kSeconds;
 };
 
 // Fields of a SearchAttr.
 struct Explanation {
   dist::RuleListAttr rules; // null where none were found
   llvm::SmallVector<dist::RunnerUpAttr> runnersUp;
+  bool isStopped = false; // the clock ended the search for runners-up
 };
 
 // Finds the rules that lead to a strategy (rules_of_layouts.h) and its runners-up (runner_up.h), each with the prediction of estimate().

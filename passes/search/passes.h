@@ -7,6 +7,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/support/options/enum_option.h"
+#include "passes/search/solver/effort.h"
 
 #include "mlir/IR/OpImplementation.h"
 #include "mlir/Pass/Pass.h"

@@ -26,9 +26,12 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     Programs that will be cut into the stages of a pipeline are searched as one program, on the mesh of one stage; the stages together have
     as many times the limit.
 
+    The search ends when the work that it counts reaches a bound, so that equal modules get equal strategies on any machine, under any load.
+
     If no strategy keeps the limit, the pass reports an error with the memory of the smallest one, or takes it with `takes-smallest`.
 
-    Needs: a dist.mesh. Leaves: given layouts, and on the module `dist.search`: the candidates and their predicted times.
+    Needs: a dist.mesh. Leaves: given layouts, and on the module `dist.search`: the candidates and their predicted times, and
+    `dist.search_units`: the work that it counted.
   }];
   let options = [
     EnumOption<"method", "method", Search_Method, /*default=*/"DynamicProgramming",
@@ -38,7 +41,10 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
            "if no strategy keeps the limit, take the one that needs the least memory instead of an error">,
     Option<"prefersBatch", "prefers-batch", "bool", /*default=*/"false",
                   "search nothing and take data parallelism if possible, for programs outside the step that may need less memory with it">,
-    Option<"seconds", "seconds", "double", /*default=*/"60", "time limit, after which the best strategy found is taken">,
+    Option<"units", "units", "int64_t", /*default=*/"Effort::kUnits",
+           "bound of the counted work, table entries looked at, after which the best strategy found is taken">,
+    Option<"seconds", "seconds", "double", /*default=*/"Effort::kSeconds",
+           "safety net: the search stops after them, too, and then leaves `dist.search_stopped_s`">,
     Option<"stages", "stages", "int64_t", /*default=*/"1", "stages into which the programs will be cut: each takes its share of memory">,
     Option<"batch", "batch", "int64_t", /*default=*/"0", "size of the batch, for data parallelism; 0: dim 0 of a function's first argument">,
     Option<"smallState", "small-state", "int64_t", /*default=*/"65536",

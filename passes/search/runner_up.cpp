@@ -16,17 +16,17 @@
 #include "llvm/ADT/StringExtras.h"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 using namespace mlir;
 
 namespace ashlar::search {
 
-RunnerUpSearch::RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit) : graph(graph), taken(taken), limit(limit) {
+RunnerUpSearch::RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit, Effort &effort)
+    : graph(graph), taken(taken), limit(limit), effort(effort) {
   constexpr int kPasses = 200;
   Relaxation relaxation(graph);
-  relaxation.run(kPasses);
+  relaxation.run(kPasses, effort);
   bound = relaxation.bound();
   margins = relaxation.margins();
 }
@@ -87,7 +87,7 @@ RunnerUpSearch::Other RunnerUpSearch::findOther(const Taken &decision, Cost know
     if (!isSmall(kept)) {
       return best;
     }
-    Solution solution = eliminate(graph.restrict(kept), kMostEntries);
+    Solution solution = eliminate(graph.restrict(kept), effort, kMostEntries);
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
       solution.choices[node] = kept[node][solution.choices[node]];
     }
@@ -266,14 +266,12 @@ private:
 } // namespace
 
 std::vector<RunnerUp> findRunnersUp(const layout::LayoutProblem &problem, const LayoutGraph &graph, ArrayRef<WeightedProgram> programs,
-                                    const Choices &taken, int64_t limit, double seconds) {
-  const auto start = std::chrono::steady_clock::now();
-  auto isOver = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > seconds; };
-  RunnerUpSearch search(graph.getGraph(), taken, limit);
+                                    const Choices &taken, int64_t limit, Effort &effort) {
+  RunnerUpSearch search(graph.getGraph(), taken, limit, effort);
   std::vector<RunnerUp> all;
   Blocks blocks(problem, graph, programs, taken);
   blocks.forEach([&](std::string name, const std::vector<Taken> &decisions) {
-    std::optional<RunnerUpSearch::Other> found = isOver() ? std::nullopt : search.find(decisions);
+    std::optional<RunnerUpSearch::Other> found = effort.isOver() ? std::nullopt : search.find(decisions);
     if (found) {
       all.push_back({std::move(name), blocks.describe(decisions, found->choices), found->choices});
     }

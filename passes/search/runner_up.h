@@ -21,8 +21,8 @@ struct Taken {
 // Searches the best choices that differ from the taken ones in the decision of one of a few nodes.
 class RunnerUpSearch {
 public:
-  // `graph`, `taken`: of the search. `limit`: bound on the amount of each row.
-  RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit);
+  // `graph`, `taken`: of the search. `limit`: bound on the amount of each row. `effort` counts the work, and outlives this as they do.
+  RunnerUpSearch(const DecisionGraph &graph, const Choices &taken, int64_t limit, Effort &effort);
 
   struct Other {
     Choices choices;
@@ -62,6 +62,7 @@ private:
   const DecisionGraph &graph;
   const Choices &taken;
   int64_t limit;
+  Effort &effort;
   Cost bound = 0;                         // of the relaxation: no choices cost less
   std::vector<std::vector<Cost>> margins; // by node and choice: by how much more the bound is with it
 };
@@ -79,9 +80,9 @@ struct RunnerUp {
 //
 // A block is sharded otherwise when one of its parameters with at least two dims has another number of shards, or a product or convolution
 // of its forward pass is cut into another number of shards along one of its factors. All else is free: so the runner-up is the result of a
-// search that may not shard the block so. Ends after about `seconds`; blocks that were not searched by then are left out.
+// search that may not shard the block so. Counts its work; blocks that were not searched when the effort is over are left out.
 std::vector<RunnerUp> findRunnersUp(const layout::LayoutProblem &problem, const LayoutGraph &graph,
-                                    llvm::ArrayRef<WeightedProgram> programs, const Choices &taken, int64_t limit, double seconds);
+                                    llvm::ArrayRef<WeightedProgram> programs, const Choices &taken, int64_t limit, Effort &effort);
 
 } // namespace ashlar::search
 

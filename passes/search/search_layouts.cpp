@@ -7,7 +7,7 @@
 #include "passes/layout/inference/given_layout.h"
 #include "passes/search/explain_strategy.h"
 #include "passes/search/passes.h"
-#include "passes/search/solver/deadline.h"
+#include "passes/search/search_attributes.h"
 #include "passes/search/solver/solve.h"
 #include "passes/search/strategies.h"
 
@@ -64,8 +64,9 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     Explanation explanation;
     if (getOperation()->removeAttr(kExplainAttr)) {
       explanation = explainStrategy(getOperation(), given, taken.choices.empty() ? nullptr : &taken.choices,
-                                    {smallBytes(), limitOfStages().value_or(0), seconds});
+                                    {smallBytes(), limitOfStages().value_or(0), units, seconds});
     }
+    wasStopped |= explanation.isStopped;
     return dist::SearchAttr::get(&getContext(), list, taken.kind, found.cost, found.bound, describeParts(taken.prediction, &getContext()),
                                  explanation.runnersUp, explanation.rules);
   }
@@ -112,7 +113,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     }
     request.usesIntegerProgram = method == Method::IntegerProgram;
     request.limit = limit.value_or(INT64_MAX);
-    const Deadline deadline(seconds);
+    Effort effort(units, seconds);
     std::optional<Found> first;
     std::optional<Strategy> best;
     // Estimates the strategy of choices and keeps the best. Returns the bytes of a device.
@@ -120,6 +121,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       OwningOpRef<ModuleOp> given = copy->clone();
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
       giveLayouts(*same, graph.decode(choices));
+      effort.count(predictionUnits(*given));
       std::optional<Strategy> strategy = predicted(kind, std::move(given));
       if (!strategy) {
         return std::nullopt;
@@ -132,19 +134,21 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return bytes;
     };
     for (int tries = 0; tries < kMostTries; ++tries) {
-      Found found = solveAtPeaks(graph, request, deadline);
+      Found found = solveAtPeaks(graph, request, effort);
       const int64_t least = best ? best->prediction.memoryBytes : INT64_MAX;
       const std::optional<int64_t> bytes = consider(found.choices);
       llvm::for_each(found.others, consider);
       const int64_t excess = bytes && limit ? *bytes - *limit : 0;
       const bool isSmaller = bytes && *bytes < least;
       first = first ? first : found;
-      if (excess <= 0 || excess >= request.limit || !isSmaller || !found.fits || deadline.left() <= 0) {
+      if (excess <= 0 || excess >= request.limit || !isSmaller || !found.fits || effort.isOver()) {
         break;
       }
       request.limit -= excess;
       request.known.push_back(std::move(found.choices));
     }
+    counted += effort.getCounted();
+    wasStopped |= effort.isStopped();
     if (best) {
       simplify(*best);
       strategies.push_back(std::move(*best));
@@ -153,12 +157,11 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   }
 
   // Solves a graph, again with a row for each time at which the result exceeds the limit.
-  static Found solveAtPeaks(LayoutGraph &graph, Request &request, const Deadline &deadline) {
+  static Found solveAtPeaks(LayoutGraph &graph, Request &request, Effort &effort) {
     Found found;
     for (int rows = 0; rows <= kMostAddedRows; ++rows) {
-      request.seconds = deadline.left();
-      found = solve(graph.getGraph(), request);
-      if (!graph.addPeakRow(found.choices, request.limit) || deadline.left() <= 0) {
+      found = solve(graph.getGraph(), request, effort);
+      if (!graph.addPeakRow(found.choices, request.limit) || effort.isOver()) {
         break;
       }
       request.known.push_back(found.choices);
@@ -213,10 +216,17 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     dist::SearchAttr described = describe(strategies, *best, *given, *found);
     module.getBodyRegion().takeBody(given->getBodyRegion());
     module->setAttr(dist::kSearchAttr, described);
+    Builder builder(&getContext());
+    module->setAttr(kUnitsAttr, builder.getI64IntegerAttr(counted));
+    if (wasStopped) {
+      module->setAttr(kStoppedAttr, builder.getF64FloatAttr(seconds));
+    }
   }
 
   std::shared_ptr<analysis::Planner> planner; // of the mesh, for all that is looked at
   ModuleOp step;                              // the programs that a step runs, with the layouts given before
+  int64_t counted = 0;                        // units of all searches
+  bool wasStopped = false;                    // by the clock, at least one of them
 };
 
 } // namespace

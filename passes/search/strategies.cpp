@@ -62,6 +62,13 @@ std::optional<Prediction> predict(OwningOpRef<ModuleOp> given, analysis::Planner
   return failed(inferred) ? std::nullopt : predict(*given, *inferred, planner);
 }
 
+int64_t predictionUnits(ModuleOp given) {
+  constexpr int64_t kUnitsOfOp = 30000; // inferred and estimated
+  int64_t ops = 0;
+  given.walk([&](Operation *) { ++ops; });
+  return kUnitsOfOp * ops;
+}
+
 dist::PredictionAttr describeParts(const Prediction &prediction, MLIRContext *context) {
   SmallVector<dist::SendAttr> sends;
   for (const auto &[kind, sent] : prediction.sends) {

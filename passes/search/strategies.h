@@ -38,6 +38,9 @@ std::optional<Prediction> predict(mlir::OwningOpRef<mlir::ModuleOp> given, analy
 // The same of a module whose layouts are inferred.
 std::optional<Prediction> predict(mlir::ModuleOp module, layout::Inferred &inferred, analysis::Planner &planner);
 
+// Returns the work of predicting a module, in units of a search's effort (solver/effort.h).
+int64_t predictionUnits(mlir::ModuleOp given);
+
 // Returns the layouts inferred from the given ones of a module, as choices of the graph of its problem. Nothing where the graph lacks them.
 std::optional<Choices> encodeInferred(const LayoutGraph &graph, mlir::ModuleOp given);
 

@@ -105,7 +105,7 @@ expect_error "holds the layouts of 4 devices, and the job's mesh has 8" "$tools/
 expect_error "holds the layouts of a mesh, but not the mesh" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 8 --load-strategy strategy.txtpb -o loaded
 { cat open.txtpb; echo 'accumulate: 2'; } > other.txtpb
 expect_error "recompute the search found none, and the job has accumulate: 2; leave the job's own out" "$tools/ashlarc" mlp.onnx --job other.txtpb --mesh 4 --load-strategy mesh.txtpb -o loaded
-expect_error "a device may hold 1.0 MB, and the smallest of" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 4 --memory 1MB --search-seconds 1 -o small
+expect_error "a device may hold 1.0 MB, and the smallest of" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 4 --memory 1MB --search-effort 0.1 -o small
 
 # Layouts for the stages of a pipeline that the job has.
 { cat "$jobs/mlp_auto.txtpb"; echo 'pipeline { stages: 2 micro_batches: 8 }'; } > stages.txtpb
@@ -125,7 +125,7 @@ sed 's/^mode: AUTO/mode: DATA_PARALLEL/' "$jobs/transformer_auto.txtpb" > data_p
 expect_error "but the memory is 12.00 MB" "$tools/ashlarc" transformer.onnx --job data_parallel.txtpb --memory 12MB -o whole
 for search in DYNAMIC_PROGRAMMING ILP; do
   { cat "$jobs/transformer_auto.txtpb"; echo "search: $search"; } > $search.txtpb
-  "$tools/ashlarc" transformer.onnx --job $search.txtpb --memory 12MB --search-seconds 2 -o limited
+  "$tools/ashlarc" transformer.onnx --job $search.txtpb --memory 12MB --search-effort 0.2 -o limited
   mpirun -n 4 ./limited --data data --steps 4 --log-every 1 --threads 1 > $search.log
   expect_close single.log $search.log 1e-5 # sums in another order
 done
@@ -214,4 +214,4 @@ assert free <= each, (free, each)
 PYTHON
 
 # A limit that nothing keeps is told with what the smallest strategy takes.
-expect_error "the smallest strategy that was found" "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_auto.txtpb" --memory 4MB --search-seconds 1 -o small
+expect_error "the smallest strategy that was found" "$tools/ashlarc" transformer.onnx --job "$jobs/transformer_auto.txtpb" --memory 4MB --search-effort 0.1 -o small

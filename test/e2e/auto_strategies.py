@@ -20,8 +20,6 @@ INIT = 'init { match: "*.weight" fill: 0.01 } init { match: "*.bias" fill: 0 }\n
 # GPUs of about an A100, on links of which each transfer keeps the devices busy.
 GPUS = ("machine { intra_host { latency_us: 4 bandwidth_gb_per_s: 300 moves_beside: false }"
         " device { gflop_per_s: 19500 narrow_gflop_per_s: 312000 memory_gb_per_s: 2039 } }\n")
-# Nothing of the search is to depend on how busy this machine is.
-PATIENCE = ["--search-seconds", "100"]
 
 
 def run(*command):
@@ -107,13 +105,13 @@ class Found:
 def plan(model, job, *options):
     """Nanoseconds of a step."""
     pathlib.Path("plan.txtpb").write_text(job)
-    return json.loads(run(TOOLS / "ashlarc", "plan", model, "--job", "plan.txtpb", *PATIENCE, "--json", "-", *options))["meshes"][0]["step_ns"]
+    return json.loads(run(TOOLS / "ashlarc", "plan", model, "--job", "plan.txtpb", "--json", "-", *options))["meshes"][0]["step_ns"]
 
 
 def search(name, model, job, known=(), *options, program="train_step"):
     """Returns what is found; `known`: rules of strategies that it may not be behind."""
     pathlib.Path("auto.txtpb").write_text("mode: AUTO\n" + job)
-    run(TOOLS / "ashlarc", model, "--job", "auto.txtpb", "--emit", "dist", "-o", "auto.mlir", "--save-strategy", "found.txtpb", "--report", "report.json", *PATIENCE, *options)
+    run(TOOLS / "ashlarc", model, "--job", "auto.txtpb", "--emit", "dist", "-o", "auto.mlir", "--save-strategy", "found.txtpb", "--report", "report.json", *options)
     report = json.loads(pathlib.Path("report.json").read_text())["search"]
     step = plan(model, "mode: AUTO\n" + job, *options)
     others = [plan(model, each + job) for each in known]

@@ -19,6 +19,13 @@ using ashlar::command::Emit;
 
 namespace {
 
+// Checks a factor of work, for CLI::Option::check().
+std::string checkEffort(const std::string &text) {
+  constexpr double kMost = 1e6;
+  const bool isEffort = ashlar::rt::checkSeconds(text).empty() && std::stod(text) <= kMost;
+  return isEffort ? "" : text + " is not a number above 0 and up to 1000000, such as 0.5 or 10";
+}
+
 // Adds the options that say what is planned or compiled.
 void addCommonOptions(CLI::App &app, ashlar::command::Options &options) {
   app.add_option("model", options.model, "the model")->type_name("MODEL.onnx");
@@ -26,8 +33,13 @@ void addCommonOptions(CLI::App &app, ashlar::command::Options &options) {
   app.add_option("--target", options.target, "target of the code: cpu or cuda")->capture_default_str()->type_name("TARGET");
   app.add_option("--machine", options.machine, "file with the machine, instead of the job's (docs/machine.md)")->type_name("F.txtpb");
   app.add_option("--memory", options.memory, "memory of a device: refuse a program that does not fit")->type_name("SIZE");
+  app.add_option("--search-effort", options.searchEffort,
+                 "bound of the work of a search in mode AUTO, which takes the best found: 2 allows twice as much (docs/search.md)")
+      ->capture_default_str()
+      ->check(checkEffort)
+      ->type_name("F");
   app.add_option("--search-seconds", options.searchSeconds,
-                 "time limit of a search in mode AUTO, which takes the best layouts found (docs/search.md)")
+                 "safety net of that search: stop after S seconds, too, and report that the result depends on the machine")
       ->capture_default_str()
       ->check(ashlar::rt::checkSeconds)
       ->type_name("S");

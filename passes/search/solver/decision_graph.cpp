@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 namespace ashlar::search {
 
@@ -40,6 +41,12 @@ void DecisionGraph::addEdge(unsigned a, unsigned b, const std::vector<Cost> &cos
       total = addCosts(total, costs[row * columns + column]);
     }
   }
+}
+
+int64_t DecisionGraph::countEntries() const {
+  auto sizeOf = [](int64_t sum, const auto &costs) { return sum + static_cast<int64_t>(costs.size()); };
+  const int64_t entries = std::accumulate(nodes.begin(), nodes.end(), int64_t(0), sizeOf);
+  return std::accumulate(edges.begin(), edges.end(), entries, [&](int64_t sum, const Edge &edge) { return sizeOf(sum, edge.costs); });
 }
 
 Cost DecisionGraph::cost(const Choices &choices) const {

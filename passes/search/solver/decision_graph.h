@@ -69,6 +69,9 @@ public:
     return edges[edge].costs[edges[edge].a == node ? choice * columns + other : other * columns + choice];
   }
 
+  // Returns the number of entries of the tables of all nodes and edges.
+  int64_t countEntries() const;
+
   // Returns the total cost of choices; kForbidden if one of them is forbidden.
   Cost cost(const Choices &choices) const;
 

@@ -56,7 +56,8 @@ void addRuns(const Cost *costs, const Run *run, const Run *end, Cost *sums, size
 
 class Elimination {
 public:
-  Elimination(const DecisionGraph &graph, size_t mostEntries) : graph(graph), mostEntries(mostEntries), seen(graph.numNodes(), 0) {
+  Elimination(const DecisionGraph &graph, Effort &effort, size_t mostEntries)
+      : graph(graph), effort(effort), mostEntries(mostEntries), seen(graph.numNodes(), 0) {
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
       own.push_back(graph.costs(node));
     }
@@ -68,6 +69,7 @@ public:
     Solution solution;
     bool isExact = true;
     for (size_t left = graph.numNodes(); left > 0; --left) {
+      mostEntries = effort.isOver() ? 1 : mostEntries;
       isExact &= eliminateNode(pickNode());
     }
     solution.bound = constant;
@@ -251,7 +253,7 @@ private:
   }
 
   // Returns, for each choice of the other nodes of some tables, the least sum of them over the choices of `node`.
-  Table minimize(unsigned node, const std::vector<unsigned> &group) const {
+  Table minimize(unsigned node, const std::vector<unsigned> &group) {
     Table made{othersIn(group, node), {}};
     std::vector<Part> parts;
     for (unsigned table : group) {
@@ -271,6 +273,7 @@ private:
         addRun(part.runs, {alive[made.nodes[place]].size(), part.steps[place]});
       }
     }
+    effort.count(static_cast<int64_t>(entries * alive[node].size() * group.size()));
     made.costs.assign(entries, kForbidden);
     std::vector<unsigned> digits(outer, 0);
     std::vector<Cost> sums(block);
@@ -326,6 +329,7 @@ private:
   }
 
   const DecisionGraph &graph;
+  Effort &effort;
   size_t mostEntries;
   std::vector<std::vector<Cost>> own;       // by node and choice
   std::vector<std::vector<unsigned>> alive; // by node: choices that are not left out
@@ -342,8 +346,8 @@ private:
 
 } // namespace
 
-Solution eliminate(const DecisionGraph &graph, size_t mostEntries) {
-  return Elimination(graph, mostEntries).run();
+Solution eliminate(const DecisionGraph &graph, Effort &effort, size_t mostEntries) {
+  return Elimination(graph, effort, mostEntries).run();
 }
 
 } // namespace ashlar::search

@@ -8,6 +8,7 @@
 #define ASHLAR_PASSES_SEARCH_SOLVER_ELIMINATION_H
 
 #include "passes/search/solver/decision_graph.h"
+#include "passes/search/solver/effort.h"
 
 #include <optional>
 
@@ -25,8 +26,9 @@ constexpr size_t kMostTableEntries = size_t(1) << 20;
 
 // Returns the choices with the least cost, ignoring the rows. The best is found if no table gets larger than `mostEntries`. A node with a
 // larger one is eliminated into several tables, each at its own best (mini-buckets; Dechter and Rish 2003): then the bound is below the
-// optimum, and the choices, improved one node at a time, may cost more.
-Solution eliminate(const DecisionGraph &graph, size_t mostEntries = kMostTableEntries);
+// optimum, and the choices, improved one node at a time, may cost more. Counts its work; once the effort is over, no table is joined with
+// another one unless the result has a single entry, which ends it at the cost of the tables that there are.
+Solution eliminate(const DecisionGraph &graph, Effort &effort, size_t mostEntries = kMostTableEntries);
 
 } // namespace ashlar::search
 

@@ -11,12 +11,12 @@
 #include <coin/CbcModel.hpp>
 #include <coin/CbcSolver.hpp>
 #include <coin/CoinPackedMatrix.hpp>
-#include <coin/CoinTime.hpp>
 #include <coin/OsiClpSolverInterface.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <climits>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -28,6 +28,8 @@ namespace {
 
 // The grace time of Clp beyond the time of a search: CBC ends it in time, except for a single step of Clp.
 constexpr double kGraceSeconds = 5;
+// CBC prepares the search, which solves the relaxation a few times, where at least as often as this many iterations are left for it.
+constexpr int64_t kRelaxations = 4;
 
 // State: the remaining graph. A folded node remembers its cost given its neighbours, to be chosen once they are.
 class Fold {
@@ -203,23 +205,29 @@ public:
     }
   }
 
-  // Returns the place of the choice of each node that was not folded, and the proven bound; nothing when no choices were found. The seconds
-  // are by the clock, the relaxation that comes first included, for which the solver itself knows no limit.
-  std::optional<std::pair<Choices, double>> solve(double seconds, const std::optional<Choices> &known) const {
-    const double start = CoinWallclockTime();
+  // Returns the place of the choice of each node that was not folded, and the proven bound; nothing when no choices were found.
+  std::optional<std::pair<Choices, double>> solve(Effort &effort, const std::optional<Choices> &known) const {
     OsiClpSolverInterface relaxation;
     load(relaxation);
-    relaxation.getModelPtr()->setMaximumWallSeconds(seconds); // from now on, and for its copies
+    ClpSimplex &simplex = *relaxation.getModelPtr();
+    simplex.setMaximumIterations(iterationsIn(effort.left()));
+    simplex.setMaximumWallSeconds(effort.secondsLeft()); // from now on, and for its copies
     relaxation.initialSolve();
-    const double taken = CoinWallclockTime() - start, left = seconds - taken;
-    if (!relaxation.isProvenOptimal() || left <= 0) {
+    // Clp counts those of its last stage alone, which may be none.
+    const int64_t taken = std::max<int64_t>(relaxation.getIterationCount(), rowLower.size());
+    effort.count(taken * unitsOfIteration());
+    if (effort.isOver() || !relaxation.isProvenOptimal()) {
       return std::nullopt;
     }
-    // CBC solves it again when it prepares the search, and Clp 1.17 crashes when its own time ends there: CBC looks at the time, and Clp
-    // has some more. Without time to prepare the search begins at once.
-    relaxation.getModelPtr()->setMaximumWallSeconds(left + kGraceSeconds + taken);
-    const char *prepares = 4 * taken < left ? "on" : "off";
+    // CBC's heuristics are left out: their work is not counted, and the search starts from good choices.
+    // CBC solves it again when it prepares the search, and Clp 1.17 crashes when its own bound ends it there: CBC looks at its bounds
+    // between solutions, and Clp has none on iterations and some more seconds. Without effort to prepare the search begins at once.
+    const int left = iterationsIn(effort.left());
+    simplex.setMaximumIterations(INT_MAX);
+    simplex.setMaximumWallSeconds(effort.secondsLeft() + kGraceSeconds);
+    const char *prepares = kRelaxations * taken < left ? "on" : "off";
     CbcModel search(relaxation);
+    search.setMaximumNumberIterations(left);
     CbcSolverUsefulData settings;
     settings.noPrinting_ = true;
     CbcMain0(search, settings);
@@ -227,11 +235,13 @@ public:
     if (known) {
       search.setMIPStart(startOf(*known));
     }
-    const std::string most = std::to_string(left);
-    std::array<const char *, 15> words = {"ashlar", "-timeMode", "elapsed", "-seconds", most.c_str(), "-allowableGap",
-                                          "0",      "-ratioGap", "0",       "-log",     "0",          "-preprocess",
-                                          prepares, "-solve",    "-quit"};
+    const std::string most = std::to_string(std::max(effort.secondsLeft(), 0.0));
+    std::array<const char *, 17> words = {"ashlar", "-timeMode",   "elapsed", "-seconds", most.c_str(), "-allowableGap",
+                                          "0",      "-ratioGap",   "0",       "-log",     "0",          "-heuristicsOnOff",
+                                          "off",    "-preprocess", prepares,  "-solve",   "-quit"};
     CbcMain1(words.size(), words.data(), search, [](CbcModel *, int) { return 0; }, settings);
+    effort.count(std::min<int64_t>(search.getIterationCount(), left) * unitsOfIteration());
+    effort.isOver(); // notes whether the clock ended it
     const double *best = search.bestSolution();
     if (!best || search.isProvenInfeasible()) {
       return std::nullopt;
@@ -247,6 +257,16 @@ public:
   }
 
 private:
+  // Returns the work of an iteration: it looks at all entries and bounds, and in CBC it stands for those of strong branching, which are not
+  // counted, too.
+  int64_t unitsOfIteration() const {
+    constexpr int64_t kLooks = 10;
+    return kLooks * static_cast<int64_t>(elements.size() + rowLower.size() + objective.size());
+  }
+
+  // Returns how many iterations some units of work allow.
+  int iterationsIn(int64_t units) const { return static_cast<int>(std::min<int64_t>(units / unitsOfIteration(), INT_MAX)); }
+
   // Adds a variable between 0 and 1, or one that is 0 where its cost is forbidden. Returns its number.
   int addVariable(Cost cost, double unit) {
     objective.push_back(cost >= kForbidden ? 0 : cost / unit);
@@ -349,7 +369,7 @@ private:
 
 } // namespace
 
-std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, int64_t limit, double seconds,
+std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, Effort &effort, int64_t limit,
                                             const std::optional<Choices> &known) {
   Fold fold(graph);
   // The solver computes in floating point: costs are scaled so that it distinguishes the smallest from 0.
@@ -368,7 +388,7 @@ std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, int64_t 
   if (isDecided) {
     solved.emplace(Choices(graph.numNodes(), 0), kRounding);
   } else {
-    solved = SolverModel(fold, limit, unit).solve(seconds, known);
+    solved = SolverModel(fold, limit, unit).solve(effort, known);
   }
   if (!solved) {
     return std::nullopt;

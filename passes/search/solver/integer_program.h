@@ -13,9 +13,10 @@
 namespace ashlar::search {
 
 // Returns the choices with the least cost among choices that take at most `limit` of every row, or nothing when the solver found none
-// within `seconds`. The bound is the solver's proof; `known`: choices that keep the limit, if any, where the search starts.
-std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, int64_t limit = std::numeric_limits<int64_t>::max(),
-                                            double seconds = 60, const std::optional<Choices> &known = std::nullopt);
+// before the effort was over. The effort counts and bounds the iterations of the simplex method; the passes of cuts at the root are bounded
+// in number. The bound is the solver's proof; `known`: choices that keep the limit, if any, where the search starts.
+std::optional<Solution> solveIntegerProgram(const DecisionGraph &graph, Effort &effort, int64_t limit = std::numeric_limits<int64_t>::max(),
+                                            const std::optional<Choices> &known = std::nullopt);
 
 } // namespace ashlar::search
 

@@ -22,6 +22,8 @@ Cost stopped(Cost cost) {
   return isForbidden(cost) ? kForbidden : cost;
 }
 
+constexpr int64_t kLooksOfPass = 3; // at each entry: for rows, columns, and rows again
+
 Cost leastIn(const std::vector<Cost> &costs) {
   return *std::min_element(costs.begin(), costs.end());
 }
@@ -72,9 +74,11 @@ void Relaxation::visit(unsigned number) {
   }
 }
 
-void Relaxation::run(int passes) {
+void Relaxation::run(int passes, Effort &effort) {
+  const int64_t entries = graph.countEntries();
   Cost before = bound();
-  for (int pass = 0; pass < passes; ++pass) {
+  for (int pass = 0; pass < passes && !effort.isOver(); ++pass) {
+    effort.count(kLooksOfPass * entries);
     for (unsigned number = 0; number < moved.size(); ++number) {
       visit(pass % 2 == 0 ? number : moved.size() - 1 - number);
     }

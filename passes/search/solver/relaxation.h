@@ -8,6 +8,7 @@
 #define ASHLAR_PASSES_SEARCH_SOLVER_RELAXATION_H
 
 #include "passes/search/solver/decision_graph.h"
+#include "passes/search/solver/effort.h"
 
 namespace ashlar::search {
 
@@ -19,8 +20,9 @@ public:
   // Adds to the cost of a choice of a node, for a changed multiplier.
   void addCost(unsigned node, unsigned choice, Cost cost) { unary[node][choice] = addCosts(unary[node][choice], cost); }
 
-  // Moves costs, edge by edge, `passes` times over the graph in turns of both directions; ends early when the bound stays.
-  void run(int passes);
+  // Moves costs, edge by edge, `passes` times over the graph in turns of both directions; ends early when the bound stays or the effort,
+  // which it counts, is over.
+  void run(int passes, Effort &effort);
 
   // Returns the cost that no choices are below.
   Cost bound() const;

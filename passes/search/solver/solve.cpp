@@ -4,7 +4,6 @@
 
 #include "passes/search/solver/solve.h"
 
-#include "passes/search/solver/deadline.h"
 #include "passes/search/solver/integer_program.h"
 #include "passes/search/solver/relaxation.h"
 
@@ -20,12 +19,13 @@ namespace {
 
 class Search {
 public:
-  Search(const DecisionGraph &graph, const Request &request) : graph(graph), request(request), multipliers(graph.rows.size(), 0) {}
+  Search(const DecisionGraph &graph, const Request &request, Effort &effort)
+      : graph(graph), request(request), effort(effort), entries(graph.countEntries()), multipliers(graph.rows.size(), 0) {}
 
   Found run() {
     std::for_each(request.known.begin(), request.known.end(), [&](const Choices &choices) { consider(choices); });
     Relaxation relaxation(graph);
-    relaxation.run(kPasses);
+    relaxation.run(kPasses, effort);
     bound = relaxation.bound();
     Choices rounded = improved(relaxation.round());
     consider(rounded);
@@ -102,7 +102,8 @@ private:
     std::vector<double> weights(graph.rows.size(), 0);
     Choices choices = improved(Relaxation(free).round());
     consider(choices);
-    for (int step = 0; step < kMostSteps && !best && deadline.left() > 0; ++step) {
+    for (int step = 0; step < kMostSteps && !best && !effort.isOver(); ++step) {
+      effort.count(entries); // of the copy
       weights[largestRow(choices)] += 1;
       DecisionGraph copy = free;
       std::vector<double> shares;
@@ -111,7 +112,7 @@ private:
       }
       visitPenalties(shares, [&](unsigned node, unsigned choice, Cost cost) { copy.addCost(node, choice, cost); });
       Relaxation relaxation(copy);
-      relaxation.run(kPassesOfStep);
+      relaxation.run(kPassesOfStep, effort);
       choices = relaxation.round();
       copy.improve(choices);
       consider(choices);
@@ -147,7 +148,8 @@ private:
 
   // Finds multipliers of the rows by steps along the excess of the choices over the limit (Polyak's length).
   void fitMultipliers(Relaxation &relaxation, Choices choices) {
-    for (int step = 0; step < kMostSteps && bound < graph.cost(*best) && deadline.left() > 0; ++step) {
+    for (int step = 0; step < kMostSteps && bound < graph.cost(*best) && !effort.isOver(); ++step) {
+      effort.count(entries);      // of the penalized copy
       std::vector<double> excess; // in shares of the limit
       double squares = 0, value = graph.cost(choices);
       for (size_t row = 0; row < graph.rows.size(); ++row) {
@@ -168,7 +170,7 @@ private:
       visitPenalties(multipliers, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, -cost); });
       visitPenalties(next, [&](unsigned node, unsigned choice, Cost cost) { relaxation.addCost(node, choice, cost); });
       multipliers = std::move(next);
-      relaxation.run(kPassesOfStep);
+      relaxation.run(kPassesOfStep, effort);
       bound = std::max(bound, unpenalized(relaxation.bound()));
       choices = relaxation.round();
       penalized().improve(choices);
@@ -185,10 +187,10 @@ private:
     const Margins margins = relaxation.margins();
     auto gap = [&] { return graph.cost(*best) - unpenalized(penalizedBound); };
     bool isExact = false;
-    for (int halvings = kMostHalvings; halvings >= 0 && gap() > 0 && deadline.left() > 0; --halvings) {
+    for (int halvings = kMostHalvings; halvings >= 0 && gap() > 0 && !effort.isOver(); --halvings) {
       Kept kept = keepBelow(margins, std::max<Cost>(gap() >> halvings, 1));
       const Cost before = graph.cost(*best);
-      Solution found = eliminate(costs.restrict(kept), halvings > 0 ? kMostTableEntries / 4 : kMostTableEntries);
+      Solution found = eliminate(costs.restrict(kept), effort, halvings > 0 ? kMostTableEntries / 4 : kMostTableEntries);
       Choices choices = whole(kept, found.choices);
       consider(choices);
       consider(improved(choices));
@@ -207,20 +209,20 @@ private:
         others.push_back(before);
       }
     }
-    if (request.usesIntegerProgram && bound < graph.cost(*best) && deadline.left() > 0) {
+    if (request.usesIntegerProgram && bound < graph.cost(*best) && !effort.isOver()) {
       finishByInteger(keepBelow(margins, gap()));
     }
   }
 
   // Decides parts of the graph exactly while all else stays as it is, as long as something gets better: changes of several nodes together,
   // such as all ops of a block, are out of reach for changes of one node. The excess of the best choices over the bound elsewhere remains,
-  // so no choice is explored whose loss exceeds their loss in the part. The number of parts bounds the work, so that it ends in the same
-  // choices on a slow machine.
+  // so no choice is explored whose loss exceeds their loss in the part.
   void improveParts(const DecisionGraph &costs, const Relaxation &relaxation, const Margins &margins) {
     const Cost penalizedBound = relaxation.bound();
     Relaxation::Excess excess;
     Cost spared = 0; // penalty of the part of the limit that the best leaves unused
     auto look = [&] {
+      effort.count(entries);
       excess = relaxation.excessOf(*best);
       spared = graph.cost(*best) - unpenalized(penalizedBound) - std::accumulate(excess.ofNodes.begin(), excess.ofNodes.end(), Cost(0)) -
                std::accumulate(excess.ofEdges.begin(), excess.ofEdges.end(), Cost(0));
@@ -237,9 +239,10 @@ private:
         if (lost <= 0 || std::none_of(part.begin(), part.end(), [&](unsigned node) { return isNew(node) || anyNeighbour(node, isNew); })) {
           continue; // nothing is better, or it would be decided as it was
         }
-        if (deadline.left() <= 0 || ++parts > kMostParts) {
+        if (effort.isOver() || ++parts > kMostParts) {
           return;
         }
+        effort.count(static_cast<int64_t>(graph.numNodes())); // to find the part
         const Choices last = *best;
         decided[center] = improvePart(costs, margins, lost, part) ? parts : -1;
         for (unsigned node : part) {
@@ -308,7 +311,7 @@ private:
       }
     }
     Choices choices = *best;
-    const Choices found = eliminate(problem, kMostTableEntries / 16).choices;
+    const Choices found = eliminate(problem, effort, kMostTableEntries / 16).choices;
     for (unsigned place = 0; place < part.size(); ++place) {
       choices[part[place]] = kept[place][found[place]];
     }
@@ -363,7 +366,7 @@ private:
     for (unsigned node = 0; node < graph.numNodes(); ++node) {
       known.push_back(std::find(kept[node].begin(), kept[node].end(), (*best)[node]) - kept[node].begin());
     }
-    std::optional<Solution> exact = solveIntegerProgram(graph.restrict(kept), request.limit, deadline.left(), known);
+    std::optional<Solution> exact = solveIntegerProgram(graph.restrict(kept), effort, request.limit, known);
     if (exact) {
       consider(whole(kept, exact->choices));
       bound = std::max(bound, std::min(exact->bound, graph.cost(*best)));
@@ -374,7 +377,8 @@ private:
 
   const DecisionGraph &graph;
   const Request &request;
-  const Deadline deadline{request.seconds};
+  Effort &effort;
+  const int64_t entries;           // of the graph
   std::vector<double> multipliers; // of rows
   Cost bound = 0;
   std::vector<Choices> others;
@@ -383,8 +387,8 @@ private:
 
 } // namespace
 
-Found solve(const DecisionGraph &graph, const Request &request) {
-  return Search(graph, request).run();
+Found solve(const DecisionGraph &graph, const Request &request, Effort &effort) {
+  return Search(graph, request, effort).run();
 }
 
 } // namespace ashlar::search

@@ -14,7 +14,6 @@ namespace ashlar::search {
 struct Request {
   bool usesIntegerProgram = false;                     // where dynamic programming leaves a gap
   int64_t limit = std::numeric_limits<int64_t>::max(); // on the amount of each row
-  double seconds = 60;                                 // after which the best that was found has to do
   std::vector<Choices> known;                          // to start from
 };
 
@@ -24,13 +23,14 @@ struct Found : Solution {
   std::vector<Choices> others;
 };
 
-// Returns the choices with the least cost within the limit, and the proven bound.
+// Returns the choices with the least cost within the limit, and the proven bound. Once the effort is over, which it counts, the best
+// choices found count.
 //
 // The relaxation bounds the optimum from below; where the limit matters, each row gets a multiplier, found by subgradient steps. Choices
 // that are proven to cost more than the best known ones are removed, and the rest is eliminated, which is exact if no table gets too large.
 // Otherwise, parts of the graph are decided exactly while all else stays. The integer program closes the remaining gap, for which dynamic
 // programming takes the best choices found.
-Found solve(const DecisionGraph &graph, const Request &request);
+Found solve(const DecisionGraph &graph, const Request &request, Effort &effort);
 
 } // namespace ashlar::search
 

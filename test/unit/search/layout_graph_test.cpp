@@ -119,9 +119,10 @@ TEST_CASE("layout graph: both methods are as good as trying all choices, to the 
     WeightedProgram program{0};
     LayoutGraph graph(*stated.problem, program, ColourClasses::allDifferent(*stated.problem), *stated.planner, kRates);
     Request request;
-    Found estimated = solve(graph.getGraph(), request);
+    Effort effort;
+    Found estimated = solve(graph.getGraph(), request, effort);
     request.usesIntegerProgram = true;
-    Found exact = solve(graph.getGraph(), request);
+    Found exact = solve(graph.getGraph(), request, effort);
     CHECK(estimated.cost == exact.cost);
     CHECK(exact.bound == exact.cost);
     if (std::optional<Cost> best = Enumeration(graph.getGraph()).run()) {
@@ -147,16 +148,17 @@ TEST_CASE("layout graph: rows are added where the choices take most", "[search]"
     LayoutGraph all = make(1000), few = make(1);
     REQUIRE(few.getGraph().rows.size() == 1);
     Request request;
-    const int64_t most = all.getGraph().largestAmount(solve(all.getGraph(), request).choices);
+    Effort effort;
+    const int64_t most = all.getGraph().largestAmount(solve(all.getGraph(), request, effort).choices);
     for (request.limit = most; request.limit > most / 4; request.limit -= most / 4) {
-      Found found = solve(few.getGraph(), request);
+      Found found = solve(few.getGraph(), request, effort);
       while (few.addPeakRow(found.choices, request.limit)) {
         ++added;
         CHECK(DecisionGraph::amount(few.getGraph().rows.back(), found.choices) > request.limit);
         CHECK(few.getGraph().largestAmount(found.choices) >= all.getGraph().largestAmount(found.choices));
-        found = solve(few.getGraph(), request);
+        found = solve(few.getGraph(), request, effort);
       }
-      const Found whole = solve(all.getGraph(), request);
+      const Found whole = solve(all.getGraph(), request, effort);
       if (found.fits) {
         CHECK(all.getGraph().largestAmount(found.choices) <= request.limit);
       }

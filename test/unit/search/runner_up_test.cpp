@@ -67,7 +67,8 @@ TEST_CASE("runner-up: the best choices in which one of some nodes is another, of
     visitAll(graph, [&](const Choices &choices) {
       best = differs(choices) && graph.largestAmount(choices) <= limit ? std::min(best, graph.cost(choices)) : best;
     });
-    std::optional<RunnerUpSearch::Other> found = RunnerUpSearch(graph, taken, limit).find(decisions);
+    Effort effort;
+    std::optional<RunnerUpSearch::Other> found = RunnerUpSearch(graph, taken, limit, effort).find(decisions);
     if (!found) {
       ++none;
       CHECK((best >= kForbidden || isLimited)); // within a limit it is not always found

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <limits>
 #include <numeric>
+#include <set>
 
 namespace ashlar::test::solve_test {
 namespace {
@@ -42,6 +43,49 @@ std::pair<Cost, int64_t> tryAll(const DecisionGraph &graph, int64_t limit) {
   }
 }
 
+constexpr unsigned kSide = 24; // of a grid
+
+// Returns a grid too wide to be eliminated exactly, at random costs, for which the relaxation is far from the best.
+DecisionGraph grid(uint64_t seed) {
+  constexpr unsigned kChoices = 4;
+  Dice dice(seed);
+  DecisionGraph graph;
+  auto random = [&](size_t count) {
+    std::vector<Cost> costs(count);
+    for (Cost &cost : costs) {
+      cost = dice.roll(1000);
+    }
+    return costs;
+  };
+  for (unsigned node = 0; node < kSide * kSide; ++node) {
+    graph.addNode(random(kChoices));
+    if (node % kSide > 0) {
+      graph.addEdge(node - 1, node, random(kChoices * kChoices));
+    }
+    if (node >= kSide) {
+      graph.addEdge(node - kSide, node, random(kChoices * kChoices));
+    }
+  }
+  return graph;
+}
+
+// Returns a graph in which all pairs of the nodes are joined, at random costs, so that nothing folds.
+DecisionGraph completeGraph(unsigned size) {
+  Dice dice(1);
+  DecisionGraph graph;
+  for (unsigned node = 0; node < size; ++node) {
+    graph.addNode(std::vector<Cost>(size, 0));
+    for (unsigned other = 0; other < node; ++other) {
+      std::vector<Cost> costs(size * size);
+      for (Cost &cost : costs) {
+        cost = dice.roll(1000);
+      }
+      graph.addEdge(node, other, costs);
+    }
+  }
+  return graph;
+}
+
 } // namespace
 
 TEST_CASE("search: elimination finds the best of all choices", "[search]") {
@@ -50,12 +94,18 @@ TEST_CASE("search: elimination finds the best of all choices", "[search]") {
     Dice dice(seed);
     DecisionGraph graph = randomGraph(dice, 1 + dice.roll(8), /*hasRows=*/false);
     const Cost best = tryAll(graph, kAny).first;
-    Solution found = eliminate(graph);
+    Effort effort;
+    Solution found = eliminate(graph, effort);
     CHECK(found.cost == best);
     CHECK(found.bound == best);
     CHECK(graph.cost(found.choices) == best);
-    // In tables that are too small for it, it is a bound and choices.
-    Solution narrow = eliminate(graph, /*mostEntries=*/4);
+    CHECK(effort.getCounted() > 0);
+    // In tables that are too small for it, and without effort, it is a bound and choices.
+    Solution narrow = eliminate(graph, effort, /*mostEntries=*/4);
+    CHECK(narrow.bound <= best);
+    CHECK(narrow.cost >= best);
+    Effort none(/*units=*/0);
+    narrow = eliminate(graph, none);
     CHECK(narrow.bound <= best);
     CHECK(narrow.cost >= best);
   }
@@ -67,7 +117,8 @@ TEST_CASE("search: the relaxation is below all choices, with what a choice adds 
     Dice dice(seed);
     DecisionGraph graph = randomGraph(dice, 2 + dice.roll(5), /*hasRows=*/false);
     Relaxation relaxation(graph);
-    relaxation.run(seed % 2 == 0 ? 50 : 0); // as it starts, too
+    Effort effort;
+    relaxation.run(seed % 2 == 0 ? 50 : 0, effort); // as it starts, too
     CHECK(relaxation.bound() <= tryAll(graph, kAny).first);
     for (int sample = 0; sample < 20; ++sample) { // what choices cost is the bound and what they cost beyond the least anywhere
       Choices choices;
@@ -107,9 +158,10 @@ TEST_CASE("search: within a limit the integer program finds the best, multiplier
     auto [best, least] = tryAll(graph, limit);
     Request request;
     request.limit = limit;
-    Found penalized = solve(graph, request);
+    Effort effort;
+    Found penalized = solve(graph, request, effort);
     request.usesIntegerProgram = true;
-    Found exact = solve(graph, request);
+    Found exact = solve(graph, request, effort);
     if (best >= kForbidden) {
       ++refused;
       CHECK(!exact.fits);
@@ -117,7 +169,7 @@ TEST_CASE("search: within a limit the integer program finds the best, multiplier
       continue;
     }
     tight += tryAll(graph, kAny).first < best;
-    std::optional<Solution> alone = solveIntegerProgram(graph, limit);
+    std::optional<Solution> alone = solveIntegerProgram(graph, effort, limit);
     REQUIRE(alone);
     CHECK(alone->cost == best);
     CHECK(alone->bound <= best);
@@ -135,54 +187,81 @@ TEST_CASE("search: within a limit the integer program finds the best, multiplier
   CHECK(refused > 5);
 }
 
-// All pairs of the nodes are joined, at random costs, so that nothing folds: the relaxation of the larger graph takes minutes, and of the
-// smaller one the search behind it.
-TEST_CASE("search: the integer program ends when its time is over", "[search]") {
+// The relaxation of the larger graph takes minutes, and of the smaller one the search behind it.
+TEST_CASE("search: the integer program ends when its work is done, or by the clock", "[search]") {
   for (unsigned size : {24, 12}) {
     INFO("size " << size);
-    Dice dice(1);
-    DecisionGraph graph;
-    for (unsigned node = 0; node < size; ++node) {
-      graph.addNode(std::vector<Cost>(size, 0));
-      for (unsigned other = 0; other < node; ++other) {
-        std::vector<Cost> costs(size * size);
-        for (Cost &cost : costs) {
-          cost = dice.roll(1000);
-        }
-        graph.addEdge(node, other, costs);
-      }
+    const DecisionGraph graph = completeGraph(size);
+    std::optional<Solution> first;
+    for (bool again : {false, true}) {
+      Effort effort(/*units=*/100000000);
+      const std::optional<Solution> found = solveIntegerProgram(graph, effort);
+      CHECK_FALSE(effort.isStopped());
+      CHECK((!found || found->bound < found->cost)); // not done
+      CHECK((!again || found.has_value() == first.has_value()));
+      CHECK((!again || !found || (found->choices == first->choices && found->bound == first->bound)));
+      first = found;
     }
     const auto start = std::chrono::steady_clock::now();
-    const std::optional<Solution> found = solveIntegerProgram(graph, kAny, /*seconds=*/2);
+    Effort net(INT64_MAX, /*seconds=*/1);
+    const std::optional<Solution> found = solveIntegerProgram(graph, net);
     CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(20)); // it is looked at between iterations, and others may run
-    CHECK((!found || found->bound < found->cost));                              // not done
+    CHECK(net.isOver());
+    CHECK(net.isStopped());
+    CHECK((!found || found->bound < found->cost));
   }
 }
 
-// A grid too wide to be eliminated exactly, at random costs, for which the relaxation is far from the best.
+TEST_CASE("effort: work ends a search, and the clock only where there is work left", "[search]") {
+  Effort counted(1000);
+  counted.count(999);
+  CHECK_FALSE(counted.isOver());
+  CHECK(counted.left() == 1);
+  counted.count(5);
+  CHECK(counted.isOver());
+  CHECK_FALSE(counted.isStopped());
+  CHECK(counted.left() == 0);
+  CHECK(counted.getCounted() == 1004);
+  Effort late(1000, /*seconds=*/0);
+  CHECK_FALSE(late.isStopped()); // nothing was ended yet
+  CHECK(late.isOver());
+  CHECK(late.isStopped());
+  Effort done(1000, /*seconds=*/0);
+  done.count(1000);
+  CHECK(done.isOver());
+  CHECK_FALSE(done.isStopped());
+  CHECK(Effort::unitsOf(0.5) == Effort::kUnits / 2);
+}
+
+// The choices and the bound are a function of the units, more of which never make them worse, and the work ends soon after its bound.
+TEST_CASE("search: with less effort the result is a bound and choices, and always the same", "[search]") {
+  const DecisionGraph graph = grid(/*seed=*/1);
+  Effort most;
+  Cost least = solve(graph, {}, most).cost;
+  REQUIRE_FALSE(most.isOver());
+  std::set<Cost> costs;
+  for (int64_t part : {1000000, 1000, 100, 10, 3}) {
+    INFO("part " << part);
+    Effort effort(most.getCounted() / part), same(most.getCounted() / part);
+    const Found found = solve(graph, {}, effort), again = solve(graph, {}, same);
+    CHECK(found.choices == again.choices);
+    CHECK(found.bound == again.bound);
+    CHECK(effort.getCounted() == same.getCounted());
+    CHECK(effort.isOver());
+    CHECK(found.bound <= least);
+    CHECK(graph.cost(found.choices) == found.cost);
+    CHECK(found.cost >= least);
+    costs.insert(found.cost);
+  }
+  CHECK(costs.size() > 1); // the effort decided
+}
+
 TEST_CASE("search: where the best is not found, no few nodes at a time are better", "[search]") {
-  constexpr unsigned kSide = 24, kChoices = 4;
   for (uint64_t seed = 1; seed <= 2; ++seed) {
     INFO("seed " << seed);
-    Dice dice(seed);
-    DecisionGraph graph;
-    auto random = [&](size_t count) {
-      std::vector<Cost> costs(count);
-      for (Cost &cost : costs) {
-        cost = dice.roll(1000);
-      }
-      return costs;
-    };
-    for (unsigned node = 0; node < kSide * kSide; ++node) {
-      graph.addNode(random(kChoices));
-      if (node % kSide > 0) {
-        graph.addEdge(node - 1, node, random(kChoices * kChoices));
-      }
-      if (node >= kSide) {
-        graph.addEdge(node - kSide, node, random(kChoices * kChoices));
-      }
-    }
-    const Found found = solve(graph, {});
+    const DecisionGraph graph = grid(seed);
+    Effort effort;
+    const Found found = solve(graph, {}, effort);
     REQUIRE(found.bound < found.cost);
     unsigned better = 0;
     for (unsigned first = 0; first + kSide + 1 < graph.numNodes(); ++first) {
@@ -207,7 +286,8 @@ TEST_CASE("search: one choice that nothing may stand beside is no way out", "[se
   graph.addNode({0, 5});
   graph.addNode({0});
   graph.addEdge(0, 1, {kForbidden, 1});
-  Found found = solve(graph, {});
+  Effort effort;
+  Found found = solve(graph, {}, effort);
   CHECK(found.choices == Choices{1, 0});
   CHECK(found.cost == 6);
   CHECK(found.bound == 6);

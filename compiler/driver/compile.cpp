@@ -293,7 +293,7 @@ private:
                        failed(command::report(saveAnnotations(options, programs)))))) {
       return failure();
     }
-    planning::noteStopped(variant, programs);
+    planning::noteSearch(variant, programs);
     if (isDefault && ((variant.search && variant.search->wasStopped) || (meshes && meshes->isStopped))) {
       emitWarning(UnknownLoc::get(&context), report::stoppedText(options.searchSeconds));
     }

@@ -17,14 +17,15 @@ LogicalResult TrialPlans::fitSearch(ModuleOp programs, pipelines::Variant &varia
   if (!variant.search || limit == 0) {
     return success();
   }
-  return planning::fitSearch(variant, limit, [&]() -> FailureOr<uint64_t> {
+  return planning::fitSearch(variant, limit, [&]() -> FailureOr<planning::PlannedBytes> {
     OwningOpRef<ModuleOp> trial = programs.clone();
     FailureOr<planning::RecomputeTrial> planned = failure();
+    uint64_t counted = 0;
     if (succeeded(pipelines::inferLayouts(*trial, variant, job))) {
-      planning::noteStopped(variant, *trial);
+      counted = planning::noteSearch(variant, *trial);
       planned = plan(*trial, variant);
     }
-    return failed(planned) ? FailureOr<uint64_t>() : planned->bytes;
+    return failed(planned) ? FailureOr<planning::PlannedBytes>() : planning::PlannedBytes{planned->bytes, counted};
   });
 }
 

@@ -348,6 +348,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
     search::SearchLayoutsPassOptions search;
     search.method = variant.search->method;
     search.memoryLimit = variant.search->memoryLimit;
+    search.uncountedBytes = variant.search->uncountedBytes;
     search.takesSmallest = variant.search->takesSmallest;
     search.prefersBatch = variant.search->prefersBatch;
     search.units = search::Effort::unitsOf(variant.search->effort);

@@ -53,6 +53,7 @@ struct Stages {
 struct Search {
   search::Method method = search::Method::DynamicProgramming;
   int64_t memoryLimit = 0;    // bytes of a device; 0: any number
+  int64_t uncountedBytes = 0; // of a device, that its programs hold besides what the search counts
   bool takesSmallest = false; // take the smallest where nothing keeps the limit; else that is an error
   bool prefersBatch = false;  // data parallelism, where it is possible, without a search
   double effort = 1;          // bound of the counted work, in default searches (passes/search/solver/effort.h)

@@ -4,6 +4,7 @@
 
 #include "compiler/planning/fit_search.h"
 
+#include "dialects/dist/dist.h"
 #include "passes/search/search_attributes.h"
 
 using namespace mlir;
@@ -14,42 +15,42 @@ int64_t searchLimit(const job::Job &job, int64_t memoryLimit) {
   return job.recompute() == job::Recompute::AUTO ? 0 : memoryLimit;
 }
 
-void noteStopped(pipelines::Variant &variant, ModuleOp laidOut) {
-  if (variant.search) {
-    variant.search->wasStopped |= laidOut->hasAttr(search::kStoppedAttr);
+uint64_t noteSearch(pipelines::Variant &variant, ModuleOp laidOut) {
+  const auto searched = laidOut->getAttrOfType<dist::SearchAttr>(dist::kSearchAttr);
+  if (!searched || !variant.search) {
+    return 0;
   }
+  variant.search->wasStopped |= laidOut->hasAttr(search::kStoppedAttr);
+  return searched.getTakenStrategy().getBytes() / (variant.pipeline ? variant.pipeline->stages : 1);
 }
 
-LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, function_ref<FailureOr<uint64_t>()> bytesOf) {
-  constexpr int kMostTries = 4;
+LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, function_ref<FailureOr<PlannedBytes>()> plan) {
+  constexpr int kMostCorrections = 2;
   variant.search->memoryLimit = limit;
-  uint64_t least = UINT64_MAX, last = 0;
-  for (int tries = 0;; ++tries) {
-    FailureOr<uint64_t> bytes = bytesOf();
-    if (failed(bytes)) {
+  uint64_t last = 0;
+  for (int corrections = 0;; ++corrections) {
+    FailureOr<PlannedBytes> planned = plan();
+    if (failed(planned)) {
       return failure();
     }
-    const int64_t excess = static_cast<int64_t>(*bytes) - limit;
-    if (limit == 0 || excess <= 0) {
+    if (limit == 0 || planned->whole <= static_cast<uint64_t>(limit)) {
       return success();
     }
-    last = *bytes;
-    // The search counts fewer bytes: where it takes the same strategy again, its limit has to go down by more.
-    const int64_t less = *bytes == least ? 2 * excess : excess;
-    if (less >= variant.search->memoryLimit || *bytes > least || tries + 1 == kMostTries) {
+    last = planned->whole;
+    const int64_t uncounted = static_cast<int64_t>(planned->whole) - static_cast<int64_t>(planned->counted);
+    if (uncounted <= variant.search->uncountedBytes || uncounted >= limit || corrections == kMostCorrections) {
       break;
     }
-    least = *bytes;
-    variant.search->memoryLimit -= less;
+    variant.search->uncountedBytes = uncounted;
+    variant.search->takesSmallest = true; // the memory plan says what is too much
   }
   const pipelines::Search searched = *variant.search;
-  variant.search->memoryLimit = limit;
   variant.search->prefersBatch = variant.search->takesSmallest = true;
-  if (FailureOr<uint64_t> bytes = bytesOf(); succeeded(bytes) && *bytes < last) {
+  if (FailureOr<PlannedBytes> planned = plan(); succeeded(planned) && planned->whole < last) {
     return success(); // or the memory plan says what is too much
   }
   variant.search = searched;
-  return success(succeeded(bytesOf()));
+  return success(succeeded(plan()));
 }
 
 } // namespace ashlar::planning

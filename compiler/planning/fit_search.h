@@ -16,14 +16,22 @@ namespace ashlar::planning {
 // rematerialization makes the program fit.
 int64_t searchLimit(const job::Job &job, int64_t memoryLimit);
 
-// Notes in a variant whether the clock ended its search for the layouts of a module.
-void noteStopped(pipelines::Variant &variant, mlir::ModuleOp laidOut);
+// The memory of a device.
+struct PlannedBytes {
+  uint64_t whole = 0;   // of the program
+  uint64_t counted = 0; // the part of it that the search for layouts counts, as that predicted it
+};
 
-// Sets the limit of a variant's search. The search covers parameters, state, inputs, outputs and intermediate values; a program holds more,
-// such as constants and batches. The limit of the search shrinks by the excess of `bytesOf`, which lays the program out with that limit,
-// over `limit`, until the program fits, or it is clear that none does. Then data parallelism is tried instead, and taken if the program
-// needs less with it. Calls `bytesOf` at least once, the last time for the result. Fails when that does.
-mlir::LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, llvm::function_ref<mlir::FailureOr<uint64_t>()> bytesOf);
+// Reads what the search of a variant left in a module: notes in the variant whether the clock ended it, and returns the bytes of a device,
+// of the average stage, that it counted; 0 without a search.
+uint64_t noteSearch(pipelines::Variant &variant, mlir::ModuleOp laidOut);
+
+// Gives the search of a variant a limit with which the whole program fits. The search counts parameters, state, inputs, outputs and
+// intermediate values; a program holds more, such as constants, batches and workspaces. `plan` lays the program out. Where it exceeds
+// `limit`, the search is done again with the difference as a constant of its own (Search::uncountedBytes), which settles it unless other
+// layouts hold more besides: then once more with that. Where no layouts of the search fit, data parallelism is taken if the program needs
+// less with it. Calls `plan` at least once, the last time for the result. Fails when that does.
+mlir::LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, llvm::function_ref<mlir::FailureOr<PlannedBytes>()> plan);
 
 } // namespace ashlar::planning
 

@@ -25,6 +25,7 @@ struct Forecast {
   uint64_t leastBytes = 0;      // that a device of any stage must have: without what is spare
   std::optional<double> bubble; // of a pipeline: the share of the step in which a stage waits, on average
   int64_t recomputeMoves = 0;   // that there are to choose from (docs/recompute.md)
+  uint64_t countedBytes = 0;    // of a device, by its search for layouts; 0: there was none
   bool isStopped = false;       // the clock ended its search for layouts: another machine may find other ones
 };
 

@@ -110,9 +110,9 @@ FailureOr<Forecast> JobForecaster::forecastTrained(ModuleOp programs, const job:
 FailureOr<Forecast> JobForecaster::forecastSearched(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
                                                     search::Effort &effort) {
   FailureOr<Forecast> found = failure();
-  LogicalResult fits = fitSearch(variant, searchLimit(job, input.memoryLimit), [&]() -> FailureOr<uint64_t> {
+  LogicalResult fits = fitSearch(variant, searchLimit(job, input.memoryLimit), [&]() -> FailureOr<PlannedBytes> {
     found = forecastLayouts(programs, variant, job, effort);
-    return failed(found) ? FailureOr<uint64_t>() : found->leastBytes;
+    return failed(found) ? FailureOr<PlannedBytes>() : PlannedBytes{found->leastBytes, found->countedBytes};
   });
   return failed(fits) ? FailureOr<Forecast>() : found;
 }
@@ -127,7 +127,7 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
   if (const auto units = (*module)->getAttrOfType<IntegerAttr>(search::kUnitsAttr)) {
     effort.count(units.getInt());
   }
-  noteStopped(variant, *module);
+  const uint64_t counted = noteSearch(variant, *module);
   FailureOr<Forecast> found = failure();
   auto plan = [&]() -> FailureOr<SyncTrial> {
     found = forecastRecomputed(*module, variant, job, effort);
@@ -136,7 +136,11 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
   const LogicalResult planned = choosesGradientSync(job, input.memoryLimit)
                                     ? success(succeeded(chooseGradientSync(*module, input.memoryLimit, plan)))
                                     : success(succeeded(plan()));
-  return failed(planned) ? FailureOr<Forecast>() : found;
+  if (failed(planned)) {
+    return failure();
+  }
+  found->countedBytes = counted;
+  return found;
 }
 
 // Rematerializes as much as fits programs with layouts into the limit, where the job leaves it open.

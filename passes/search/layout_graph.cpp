@@ -49,6 +49,7 @@ public:
   }
 
   bool addPeakRow(const Choices &choices, int64_t limit) { return rows.addPeak(choices, limit); }
+  bool coverMemory(const Choices &choices, ArrayRef<int64_t> programBytes) { return rows.cover(choices, programBytes); }
 
   DecidedLayouts decode(const Choices &choices) const {
     DecidedLayouts decided;
@@ -434,6 +435,10 @@ const DecisionGraph &LayoutGraph::getGraph() const {
 
 bool LayoutGraph::addPeakRow(const Choices &choices, int64_t limit) {
   return builder->addPeakRow(choices, limit);
+}
+
+bool LayoutGraph::coverMemory(const Choices &choices, ArrayRef<int64_t> programBytes) {
+  return builder->coverMemory(choices, programBytes);
 }
 
 std::optional<Choices> LayoutGraph::encode(const layout::LayoutProblem &laidOut) const {

@@ -33,7 +33,7 @@ struct DecidedLayouts {
 // to which it is redistributed once for several users. A tensor with one user goes straight to it.
 //
 // Rows are the bytes of a device at times of the step: variables, inputs, and the values alive then. The first rows are the peaks with
-// replicated tensors; addPeakRow adds others.
+// replicated tensors; addPeakRow adds others, and coverMemory what a row alone does not see.
 class LayoutGraph {
 public:
   // The mesh's axes of one device take no part. Given layouts are constraints: a closed dim is split so, an open one at least so.
@@ -47,6 +47,9 @@ public:
   // Adds the row of the time at which a device holds most with these choices, where that is more than `limit` and the time has no row yet.
   // Returns whether it did.
   bool addPeakRow(const Choices &choices, int64_t limit);
+
+  // Has the rows of each program count as many bytes as the program is known to take with these choices (MemoryRows::cover).
+  bool coverMemory(const Choices &choices, llvm::ArrayRef<int64_t> programBytes);
 
   // Returns the layouts of choices.
   DecidedLayouts decode(const Choices &choices) const;

@@ -57,7 +57,7 @@ void MemoryRows::addFirst() {
   }
   const std::vector<unsigned> lastReads = findLastReads();
   for (const WeightedProgram &weighted : space.programs) {
-    programLives.push_back(findLives(space.problem.programs[weighted.program], lastReads));
+    programLives.push_back(findLives(weighted.program, lastReads));
     addFirstRows(programLives.back());
   }
   if (graph.rows.empty()) {
@@ -65,8 +65,9 @@ void MemoryRows::addFirst() {
   }
 }
 
-MemoryRows::ProgramLives MemoryRows::findLives(const layout::ProblemProgram &program, const std::vector<unsigned> &lastReads) const {
-  ProgramLives found{program.firstOp, program.endOp, {}, std::vector<int64_t>(program.endOp - program.firstOp + 1, 0)};
+MemoryRows::ProgramLives MemoryRows::findLives(unsigned number, const std::vector<unsigned> &lastReads) const {
+  const layout::ProblemProgram &program = space.problem.programs[number];
+  ProgramLives found{number, program.firstOp, program.endOp, {}, std::vector<int64_t>(program.endOp - program.firstOp + 1, 0), 0, {}};
   for (unsigned op = program.firstOp; op < program.endOp; ++op) {
     for (unsigned value : space.problem.ops[op].results) {
       if (space.problem.ops[op].variable || space.isFree(value) || !space.isStored(value) || space.uses[value].empty()) {
@@ -88,7 +89,7 @@ MemoryRows::ProgramLives MemoryRows::findLives(const layout::ProblemProgram &pro
 }
 
 // One row for each time at which whole tensors would take most, the largest ones.
-void MemoryRows::addFirstRows(const ProgramLives &program) {
+void MemoryRows::addFirstRows(ProgramLives &program) {
   std::vector<std::pair<int64_t, unsigned>> peaks; // bytes, op
   for (unsigned op = program.firstOp; op < program.endOp; ++op) {
     const int64_t *alive = &program.whole[op - program.firstOp];
@@ -103,14 +104,16 @@ void MemoryRows::addFirstRows(const ProgramLives &program) {
   }
 }
 
-void MemoryRows::addRow(const ProgramLives &program, unsigned op) {
+void MemoryRows::addRow(ProgramLives &program, unsigned op) {
   OpenRow open = always;
+  open.row.fixed += program.unseen;
   for (const Life &life : program.lives) {
     if (life.begin <= op && op <= life.end) {
       open.add(life.term);
     }
   }
   times.insert(op);
+  program.rows.push_back(graph.rows.size());
   graph.rows.push_back(std::move(open.row));
 }
 
@@ -130,32 +133,49 @@ std::vector<unsigned> MemoryRows::findLastReads() const {
   return last;
 }
 
+MemoryRows::Peak MemoryRows::peakOf(const ProgramLives &program, const Choices &choices) const {
+  std::vector<int64_t> change(program.endOp - program.firstOp + 1, 0);
+  for (const Life &life : program.lives) {
+    const int64_t bytes = life.term.amounts[choices[life.term.node]];
+    change[life.begin - program.firstOp] += bytes;
+    change[life.end - program.firstOp + 1] -= bytes;
+  }
+  int64_t alive = DecisionGraph::amount(always.row, choices) + program.unseen;
+  Peak peak{alive, program.firstOp};
+  for (unsigned op = program.firstOp; op < program.endOp; ++op) {
+    alive += change[op - program.firstOp];
+    peak = alive > peak.bytes ? Peak{alive, op} : peak;
+  }
+  return peak;
+}
+
 bool MemoryRows::addPeak(const Choices &choices, int64_t limit) {
-  const ProgramLives *where = nullptr;
-  unsigned when = 0;
-  int64_t most = limit - DecisionGraph::amount(always.row, choices);
-  for (const ProgramLives &program : programLives) {
-    std::vector<int64_t> change(program.endOp - program.firstOp + 1, 0);
-    for (const Life &life : program.lives) {
-      const int64_t bytes = life.term.amounts[choices[life.term.node]];
-      change[life.begin - program.firstOp] += bytes;
-      change[life.end - program.firstOp + 1] -= bytes;
-    }
-    int64_t alive = 0;
-    for (unsigned op = program.firstOp; op < program.endOp; ++op) {
-      alive += change[op - program.firstOp];
-      if (alive > most) {
-        where = &program;
-        when = op;
-        most = alive;
-      }
+  ProgramLives *where = nullptr;
+  Peak most{limit, 0};
+  for (ProgramLives &program : programLives) {
+    if (const Peak peak = peakOf(program, choices); peak.bytes > most.bytes) {
+      where = &program;
+      most = peak;
     }
   }
-  if (!where || times.contains(when)) {
+  if (!where || times.contains(most.op)) {
     return false;
   }
-  addRow(*where, when);
+  addRow(*where, most.op);
   return true;
+}
+
+bool MemoryRows::cover(const Choices &choices, llvm::ArrayRef<int64_t> programBytes) {
+  bool grew = false;
+  for (ProgramLives &program : programLives) {
+    const int64_t more = programBytes[program.program] - peakOf(program, choices).bytes;
+    if (more > 0) {
+      program.unseen += more;
+      llvm::for_each(program.rows, [&](size_t row) { graph.rows[row].fixed += more; });
+      grew = true;
+    }
+  }
+  return grew;
 }
 
 } // namespace ashlar::search

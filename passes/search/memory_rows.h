@@ -32,6 +32,12 @@ public:
   // Returns whether it did.
   bool addPeak(const Choices &choices, int64_t limit);
 
+  // Has the rows of each program count at least as many bytes for these choices as the program is known to take with them, at its peak
+  // (`programBytes`: by program of the problem): what rows do not see, such as values in layouts on their way to others, becomes a
+  // constant of the program's rows, the largest one seen. Returns whether a constant grew.
+  //   rows of a program count at most 70 bytes, which takes 90: 20 more in each row of it
+  bool cover(const Choices &choices, llvm::ArrayRef<int64_t> programBytes);
+
 private:
   // A row under construction: nodes enter it once.
   struct OpenRow {
@@ -58,15 +64,24 @@ private:
 
   // The values in memory while a program runs, besides the ones that always are.
   struct ProgramLives {
-    unsigned firstOp, endOp;
+    unsigned program, firstOp, endOp;
     std::vector<Life> lives;
     std::vector<int64_t> whole; // by op: the bytes of whole tensors
+    int64_t unseen = 0;         // that rows do not count otherwise
+    std::vector<size_t> rows;   // of the graph
+  };
+
+  // The time at which a program takes most.
+  struct Peak {
+    int64_t bytes;
+    unsigned op;
   };
 
   std::optional<Row::Term> termOf(unsigned tensor, std::optional<unsigned> value) const;
-  ProgramLives findLives(const layout::ProblemProgram &program, const std::vector<unsigned> &lastReads) const;
-  void addFirstRows(const ProgramLives &program);
-  void addRow(const ProgramLives &program, unsigned op);
+  ProgramLives findLives(unsigned program, const std::vector<unsigned> &lastReads) const;
+  void addFirstRows(ProgramLives &program);
+  void addRow(ProgramLives &program, unsigned op);
+  Peak peakOf(const ProgramLives &program, const Choices &choices) const;
   std::vector<unsigned> findLastReads() const;
 
   const LayoutSpace &space;

@@ -37,6 +37,8 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     EnumOption<"method", "method", Search_Method, /*default=*/"DynamicProgramming",
                "dp: elimination, with multipliers on memory; ilp: and an integer program">,
     Option<"memoryLimit", "memory-limit", "int64_t", /*default=*/"0", "bytes of a device; 0: any number">,
+    Option<"uncountedBytes", "uncounted-bytes", "int64_t", /*default=*/"0",
+           "bytes of a device that the programs hold besides what the search counts: a constant beside it under the limit">,
     Option<"takesSmallest", "takes-smallest", "bool", /*default=*/"false",
            "if no strategy keeps the limit, take the one that needs the least memory instead of an error">,
     Option<"prefersBatch", "prefers-batch", "bool", /*default=*/"false",

@@ -32,7 +32,7 @@ struct Strategy {
   Choices choices = {}; // of the graph, where the search made them
 };
 
-constexpr int kMostTries = 4, kMostAddedRows = 8;
+constexpr int kMostCuts = 16; // of a limit, each after a result that exceeds it
 
 struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   using SearchLayoutsPassBase::SearchLayoutsPassBase;
@@ -40,10 +40,10 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   // Returns the bytes below which the state of a parameter is split as it is.
   int64_t smallBytes() const { return smallState < 0 ? INT64_MAX : smallState; }
 
-  // Returns the bytes that the programs may take on one device of each stage.
+  // Returns the bytes that the search may count on one device of each stage.
   std::optional<int64_t> limitOfStages() const {
-    return memoryLimit > 0 ? std::optional(static_cast<int64_t>(std::min<__int128>(__int128(memoryLimit) * stages, INT64_MAX)))
-                           : std::nullopt;
+    const __int128 counted = std::max<int64_t>(memoryLimit - uncountedBytes, 1);
+    return memoryLimit > 0 ? std::optional(static_cast<int64_t>(std::min<__int128>(counted * stages, INT64_MAX))) : std::nullopt;
   }
 
   bool keepsLimit(const Strategy &strategy) const { return !limitOfStages() || strategy.prediction.memoryBytes <= *limitOfStages(); }
@@ -92,9 +92,10 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return splitsBatch && !splitBatch(*copy, batch) ? std::nullopt : search::encodeInferred(graph, *copy);
   }
 
-  // Solves the decision graph of the module with `limit` bytes a device, and adds the strategy that this leads to. Where it needs more
-  // memory than the rows of the graph say, the search gets as much less and is done again; the best strategy counts. Returns what was found
-  // first.
+  // Solves the decision graph of the module with `limit` bytes a device, and adds the strategy that this leads to. The limit is a
+  // constraint of the graph, stated as far as it matters: where a result exceeds it at a time without a row, the graph gets that row; where
+  // its rows count less than estimate(), they get the difference as a constant. Then the search goes on from what it knows; the best
+  // strategy counts. Returns what was found first.
   FailureOr<Found> search(std::vector<Strategy> &strategies, StrategyKind kind, std::optional<int64_t> limit) {
     OwningOpRef<ModuleOp> copy = step.clone();
     llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
@@ -116,8 +117,8 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     Effort effort(units, seconds);
     std::optional<Found> first;
     std::optional<Strategy> best;
-    // Estimates the strategy of choices and keeps the best. Returns the bytes of a device.
-    auto consider = [&](const Choices &choices) -> std::optional<int64_t> {
+    // Estimates the strategy of choices and keeps the best. Returns its prediction.
+    auto consider = [&](const Choices &choices) -> std::optional<Prediction> {
       OwningOpRef<ModuleOp> given = copy->clone();
       FailureOr<layout::LayoutProblem> same = layout::LayoutProblem::create(*given, mesh.getMesh());
       giveLayouts(*same, graph.decode(choices));
@@ -126,26 +127,28 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       if (!strategy) {
         return std::nullopt;
       }
-      const int64_t bytes = strategy->prediction.memoryBytes;
+      const Prediction prediction = strategy->prediction;
       strategy->choices = choices;
       if (!best || isBetter(*strategy, *best)) {
         best = std::move(strategy);
       }
-      return bytes;
+      return prediction;
     };
-    for (int tries = 0; tries < kMostTries; ++tries) {
-      Found found = solveAtPeaks(graph, request, effort);
-      const int64_t least = best ? best->prediction.memoryBytes : INT64_MAX;
-      const std::optional<int64_t> bytes = consider(found.choices);
-      llvm::for_each(found.others, consider);
-      const int64_t excess = bytes && limit ? *bytes - *limit : 0;
-      const bool isSmaller = bytes && *bytes < least;
-      first = first ? first : found;
-      if (excess <= 0 || excess >= request.limit || !isSmaller || !found.fits || effort.isOver()) {
+    for (int cuts = 0;; ++cuts) {
+      const Found found = solve(graph.getGraph(), request, effort);
+      const bool mayCut = cuts < kMostCuts && !effort.isOver();
+      bool isCut = mayCut && graph.addPeakRow(found.choices, request.limit);
+      if (!isCut) {
+        const std::optional<Prediction> prediction = consider(found.choices);
+        llvm::for_each(found.others, consider);
+        first = first ? first : found;
+        isCut = mayCut && found.fits && prediction && prediction->memoryBytes > request.limit &&
+                graph.coverMemory(found.choices, prediction->programBytes);
+      }
+      if (!isCut) {
         break;
       }
-      request.limit -= excess;
-      request.known.push_back(std::move(found.choices));
+      request.known.push_back(found.choices);
     }
     counted += effort.getCounted();
     wasStopped |= effort.isStopped();
@@ -154,19 +157,6 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       strategies.push_back(std::move(*best));
     }
     return *first;
-  }
-
-  // Solves a graph, again with a row for each time at which the result exceeds the limit.
-  static Found solveAtPeaks(LayoutGraph &graph, Request &request, Effort &effort) {
-    Found found;
-    for (int rows = 0; rows <= kMostAddedRows; ++rows) {
-      found = solve(graph.getGraph(), request, effort);
-      if (!graph.addPeakRow(found.choices, request.limit) || effort.isOver()) {
-        break;
-      }
-      request.known.push_back(found.choices);
-    }
-    return found;
   }
 
   void runOnOperation() override {

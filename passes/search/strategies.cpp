@@ -52,6 +52,10 @@ std::optional<Prediction> predict(ModuleOp module, layout::Inferred &inferred, a
   prediction.stateBytes = estimate->stateBytes;
   prediction.inputOutputBytes = estimate->inputOutputBytes;
   prediction.memoryBytes = estimate->memoryBytes();
+  const int64_t always = prediction.parameterBytes + prediction.stateBytes + prediction.inputOutputBytes;
+  for (const layout::ProgramEstimate &program : estimate->programs) {
+    prediction.programBytes.push_back(always + program.peakBytes);
+  }
   prediction.valueBytes = prediction.memoryBytes - estimate->parameterBytes - estimate->stateBytes - estimate->inputOutputBytes;
   return prediction;
 }

@@ -21,8 +21,9 @@ struct Prediction {
   std::map<CollectiveKind, layout::SendEstimate> sends;
   // Of a device.
   int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0;
-  int64_t valueBytes = 0;  // intermediate values, where they take most
-  int64_t memoryBytes = 0; // all of it
+  int64_t valueBytes = 0;            // intermediate values, where they take most
+  int64_t memoryBytes = 0;           // all of it
+  std::vector<int64_t> programBytes; // all of it while a program runs, by program of the module
 };
 
 // Returns the parts of a prediction as an attribute.

@@ -171,6 +171,47 @@ TEST_CASE("layout graph: rows are added where the choices take most", "[search]"
   CHECK(added > 20);
 }
 
+// What a program is known to take beyond its rows is a constant of all of them: of those that there are and of those that come.
+TEST_CASE("layout graph: rows cover what a program is known to take", "[search]") {
+  constexpr int64_t kUnseen = 100;
+  int refused = 0, added = 0;
+  for (uint64_t seed = 1; seed <= 30; ++seed) {
+    INFO("seed " << seed);
+    dist::MeshAttr mesh = meshOf(context(), {{"x", 4}});
+    Stated stated(randomProgram(context(), seed, mesh, 14));
+    WeightedProgram program{0};
+    LayoutGraph graph(*stated.problem, program, ColourClasses::allDifferent(*stated.problem), *stated.planner, kRates, 0, /*firstRows=*/1);
+    Request request;
+    Effort effort;
+    const Choices choices = solve(graph.getGraph(), request, effort).choices;
+    graph.addPeakRow(choices, /*limit=*/0);
+    const int64_t counted = graph.getGraph().largestAmount(choices);
+    CHECK_FALSE(graph.coverMemory(choices, counted)); // as much as they count
+    CHECK(graph.getGraph().largestAmount(choices) == counted);
+    CHECK(graph.coverMemory(choices, counted + kUnseen));
+    CHECK(graph.getGraph().largestAmount(choices) == counted + kUnseen);
+    CHECK_FALSE(graph.coverMemory(choices, counted + kUnseen));
+    CHECK_FALSE(graph.coverMemory(choices, counted)); // the largest one seen stays
+    CHECK(graph.getGraph().largestAmount(choices) == counted + kUnseen);
+    for (unsigned choice = 0; choice < 3; ++choice) { // other choices take most at other times
+      Choices other;
+      for (unsigned node = 0; node < graph.getGraph().numNodes(); ++node) {
+        other.push_back(std::min<unsigned>(choice, graph.getGraph().numChoices(node) - 1));
+      }
+      if (graph.addPeakRow(other, /*limit=*/0)) {
+        ++added;
+        CHECK(graph.getGraph().rows.back().fixed == kUnseen);
+      }
+    }
+    request.limit = counted + kUnseen - 1;
+    const Found found = solve(graph.getGraph(), request, effort);
+    refused += found.fits;
+    CHECK((!found.fits || found.choices != choices));
+  }
+  CHECK(refused > 10); // others were found that take less
+  CHECK(added > 0);
+}
+
 // On a mesh of one device there is nothing to choose, and the ops take what the program takes, but for rounding: where memory decides,
 // which is what kernels read and write, where arithmetic does, and where it depends on the kernel.
 TEST_CASE("layout graph: on one device the ops take what the program takes", "[search]") {

@@ -76,12 +76,18 @@ Shadow::Conflict Shadow::read(uint64_t offset, unsigned size, const Accessor &ac
 }
 
 Shadow::Conflict Shadow::write(uint64_t offset, unsigned size, const Accessor &accessor) {
+  uint32_t writer = 0, reader = 0; // of the byte before
   for (uint64_t i = offset; i < offset + size; ++i) {
-    if (!accessor.isBehind(readers[i])) {
-      return ReadByOther;
-    }
-    if (!accessor.isBehind(writers[i])) {
-      return WrittenByOther;
+    // Bytes of one value mostly have one history.
+    if (i == offset || writers[i] != writer || readers[i] != reader) {
+      writer = writers[i];
+      reader = readers[i];
+      if (!accessor.isBehind(reader)) {
+        return ReadByOther;
+      }
+      if (!accessor.isBehind(writer)) {
+        return WrittenByOther;
+      }
     }
     writers[i] = accessor.me;
   }

@@ -64,7 +64,11 @@ endfunction()
 # A Catch2 program that uses MLIR, as ashlar_add_unit_test has it.
 function(ashlar_add_mlir_unit_test name)
   ashlar_add_unit_test(${name} ${ARGN})
-  ashlar_use_pch(test_${name} ashlar_test_pch)
+  if(OPTIMIZED IN_LIST ARGN)
+    ashlar_use_pch(test_${name} ashlar_pch)
+  else()
+    ashlar_use_pch(test_${name} ashlar_test_pch)
+  endif()
 endfunction()
 
 # Generates ops, types, attributes and the dialect class from dialects/<name>/<name>.td into the same folder of the build tree.

@@ -7,6 +7,7 @@
 #include "compiler/command/diagnostics.h"
 #include "compiler/command/input.h"
 #include "compiler/file/output_file.h"
+#include "compiler/planning/candidate_jobs.h"
 #include "compiler/planning/mesh_search.h"
 #include "compiler/report/units.h"
 
@@ -160,21 +161,23 @@ private:
   }
 
   LogicalResult write(planning::FoundMeshes found) {
-    auto known = llvm::find_if(found.candidates, [](const planning::Candidate &each) { return each.row.forecast.has_value(); });
-    if (known == found.candidates.end()) {
-      return command::report(planning::refuseAll(found.candidates));
+    std::vector<planning::Candidate> &candidates = found.candidates;
+    auto known = llvm::find_if(candidates, [](const planning::Candidate &each) { return each.row.forecast.has_value(); });
+    if (known == candidates.end()) {
+      return command::report(planning::refuseAll(candidates));
     }
     FailureOr<ModuleOp> model = forecaster.import(known->job); // it was imported already
     planning::PlanTable table{model->getName().value_or(llvm::sys::path::stem(options.common.model)).str(),
                               options.common.target,
                               input.memoryLimit,
                               {},
-                              found.left};
+                              found.left,
+                              found.estimated};
     if (found.isStopped) {
       table.stoppedSeconds = options.common.searchSeconds;
       emitWarning(UnknownLoc::get(&context), report::stoppedText(options.common.searchSeconds));
     }
-    for (planning::Candidate &each : found.candidates) {
+    for (planning::Candidate &each : candidates) {
       table.meshes.push_back(std::move(each.row));
     }
     table.sort();

@@ -49,6 +49,24 @@ void addTimes(StageSum &sum, exec::VariantOp table) {
   }
 }
 
+// Returns what the stages of a pipeline take. A program that a step runs more than once runs for each micro-batch but those that a joined
+// program runs for, which is the rest of the step.
+std::vector<StageForecast> describeStages(const report::PipelineFacts &pipeline) {
+  std::vector<StageForecast> stages;
+  for (auto [facts, timeline] : llvm::zip_equal(pipeline.stages, pipeline.timeline.stages)) {
+    StageForecast stage;
+    for (const report::StageProgramFact &program : facts.programs) {
+      stage.microBatchPs += program.runs > 1 ? program.timePs : 0;
+    }
+    stage.oncePs = std::max<int64_t>(timeline.computePs - pipeline.microBatches * stage.microBatchPs, 0);
+    stage.receivePs = timeline.receivePs / pipeline.microBatches;
+    stage.slotBytes = facts.slotBytes;
+    stage.fixedBytes = facts.fixedBytes();
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
 } // namespace
 
 FailureOr<Forecast> forecast(OwningOpRef<ModuleOp> module, const pipelines::Variant &variant, const job::Job &job) {
@@ -88,6 +106,7 @@ FailureOr<Forecast> forecast(OwningOpRef<ModuleOp> module, const pipelines::Vari
   if (std::optional<report::PipelineFacts> pipeline = describePipeline(*module, variant, job)) {
     whole.stepPs = pipeline->timeline.timePs;
     whole.bubble = pipeline->timeline.bubble();
+    whole.stages = describeStages(*pipeline);
   }
   return whole;
 }

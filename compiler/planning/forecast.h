@@ -11,22 +11,32 @@
 #include "passes/lower/memory/memory_use.h"
 
 #include <optional>
+#include <vector>
 
 namespace ashlar::planning {
+
+// What a stage of a pipeline takes of a step and of a device's memory.
+struct StageForecast {
+  int64_t microBatchPs = 0, oncePs = 0; // programs of a micro-batch; all others of a step
+  int64_t receivePs = 0;                // messages of a micro-batch
+  int64_t slotBytes = 0;                // of a micro-batch in flight
+  uint64_t fixedBytes = 0;              // besides the slots
+};
 
 struct Forecast {
   int64_t stepPs = 0; // of a step: all its micro-batches, and the update; of a model alone: of a run
   // Of the device that has most to do in a step, with a pipeline one of the busiest stage.
   int64_t computePs = 0;
-  int64_t sendPs = 0;           // of its collectives
-  int64_t exposedPs = 0;        // the part that computation does not hide
-  int64_t bytesSent = 0;        // by collectives, and to other stages; of the stage that sends most
-  lower::MemoryUse memory;      // of a device, with a pipeline of the stage that takes most
-  uint64_t leastBytes = 0;      // that a device of any stage must have: without what is spare
-  std::optional<double> bubble; // of a pipeline: the share of the step in which a stage waits, on average
-  int64_t recomputeMoves = 0;   // that there are to choose from (docs/recompute.md)
-  uint64_t countedBytes = 0;    // of a device, by its search for layouts; 0: there was none
-  bool isStopped = false;       // the clock ended its search for layouts: another machine may find other ones
+  int64_t sendPs = 0;                // of its collectives
+  int64_t exposedPs = 0;             // the part that computation does not hide
+  int64_t bytesSent = 0;             // by collectives, and to other stages; of the stage that sends most
+  lower::MemoryUse memory;           // of a device, with a pipeline of the stage that takes most
+  uint64_t leastBytes = 0;           // that a device of any stage must have: without what is spare
+  std::optional<double> bubble;      // of a pipeline: the share of the step in which a stage waits, on average
+  int64_t recomputeMoves = 0;        // that there are to choose from (docs/recompute.md)
+  uint64_t countedBytes = 0;         // of a device, by its search for layouts; 0: there was none
+  bool isStopped = false;            // the clock ended its search for layouts: another machine may find other ones
+  std::vector<StageForecast> stages; // of a pipeline
 };
 
 // Lowers a module of programs whose values have layouts (inferLayouts), as a compilation does, up to the tables, and reads the numbers

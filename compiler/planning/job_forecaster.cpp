@@ -6,9 +6,11 @@
 
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/weights/init_rules.h"
+#include "compiler/planning/equal_layers.h"
 #include "compiler/planning/fit_search.h"
 #include "compiler/planning/recompute_search.h"
 #include "compiler/planning/sync_search.h"
+#include "compiler/strategy/strategy.h"
 #include "dialects/dist/recompute_rules.h"
 #include "passes/search/search_attributes.h"
 
@@ -26,11 +28,46 @@ int64_t countOps(ModuleOp programs) {
   return ops;
 }
 
+// Returns a copy of programs with layouts: the known ones, or those that are searched or inferred.
+FailureOr<OwningOpRef<ModuleOp>> layOut(ModuleOp programs, const pipelines::Variant &variant, const job::Job &job, search::Effort &effort,
+                                        const LayoutHandover &handover) {
+  OwningOpRef<ModuleOp> module = programs.clone();
+  effort.count(kUnitsOfOp * countOps(programs));
+  pipelines::Variant inferred = variant;
+  if (handover.known) {
+    handover.known->give(*module, handover.nameOf);
+    inferred.search.reset();
+  }
+  if (failed(pipelines::inferLayouts(*module, inferred, job, /*verifies=*/false))) { // see forecast()
+    return failure();
+  }
+  if (const auto units = (*module)->getAttrOfType<IntegerAttr>(search::kUnitsAttr)) {
+    effort.count(units.getInt());
+  }
+  if (handover.found) {
+    *handover.found = KnownLayouts::read(*module);
+  }
+  if (handover.strategy) {
+    *handover.strategy = strategy::readStrategy(*module);
+  }
+  return std::move(module);
+}
+
 } // namespace
 
 FailureOr<ModuleOp> JobForecaster::import(const job::Job &job) {
   OwningOpRef<ModuleOp> &module = imported[job::microBatches(job)];
-  if (!module) {
+  if (!module && whole) {
+    FailureOr<ModuleOp> model = whole->import(job);
+    if (failed(model)) {
+      return failure();
+    }
+    OwningOpRef<ModuleOp> copy = model->clone();
+    if (!keepLayers(*copy, layers)) {
+      return emitError(UnknownLoc::get(&context)) << "the model has fewer than " << layers << " equal layers";
+    }
+    module = std::move(copy);
+  } else if (!module) {
     frontend::ImportOptions importOptions = frontend::makeImportOptions(job);
     importOptions.checkDataFile = [this](StringRef path) { return input.files.addInput("external data of the model,", path); };
     llvm::Expected<OwningOpRef<ModuleOp>> made = frontend::importOnnx(options.model, importOptions, &context);
@@ -67,12 +104,31 @@ FailureOr<ModuleOp> JobForecaster::train(const job::Job &job, int64_t loops) {
   return *module;
 }
 
-FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, search::Effort &effort) {
+FailureOr<Forecast> JobForecaster::sketch(const job::Job &job, search::Effort &effort, int64_t memoryLimit,
+                                          const LayoutHandover &handover) {
+  FailureOr<ModuleOp> programs = train(job);
+  if (failed(programs)) {
+    return failure();
+  }
+  pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
+  variant.overlaps = options.overlaps;
+  if (variant.search) {
+    variant.search->effort = options.searchEffort;
+    variant.search->seconds = effort.secondsLeft();
+    variant.search->takesSmallest = true;
+    variant.search->memoryLimit = memoryLimit;
+  }
+  FailureOr<OwningOpRef<ModuleOp>> module = layOut(*programs, variant, job, effort, handover);
+  effort.count(kUnitsOfOp * countOps(*programs));
+  return failed(module) ? FailureOr<Forecast>() : planning::forecast(std::move(*module), variant, job);
+}
+
+FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, search::Effort &effort, const LayoutHandover &handover) {
   FailureOr<Forecast> found = failure();
   int64_t tried = -1; // loops of `found`
   auto tryLoops = [&](int64_t loops) -> FailureOr<RecomputeTrial> {
     FailureOr<ModuleOp> programs = train(job, loops);
-    found = failed(programs) ? FailureOr<Forecast>() : forecastTrained(*programs, job, effort);
+    found = failed(programs) ? FailureOr<Forecast>() : forecastTrained(*programs, job, effort, handover);
     tried = loops;
     if (failed(found)) {
       return failure();
@@ -87,19 +143,23 @@ FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, search::Effort 
   if (failed(loops) || (*loops != tried && failed(tryLoops(*loops)))) {
     return failure();
   }
+  if (handover.strategy && *loops > 0) {
+    handover.strategy->Clear();
+  }
   return found;
 }
 
-FailureOr<Forecast> JobForecaster::forecastTrained(ModuleOp programs, const job::Job &job, search::Effort &effort) {
+FailureOr<Forecast> JobForecaster::forecastTrained(ModuleOp programs, const job::Job &job, search::Effort &effort,
+                                                   const LayoutHandover &handover) {
   pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
   variant.overlaps = options.overlaps;
-  if (!variant.search) {
-    return forecastLayouts(programs, variant, job, effort);
+  if (!variant.search || handover.known) {
+    return forecastLayouts(programs, variant, job, effort, handover);
   }
   variant.search->effort = options.searchEffort;
   variant.search->seconds = effort.secondsLeft();
   variant.search->takesSmallest = true;
-  FailureOr<Forecast> found = forecastSearched(programs, variant, job, effort);
+  FailureOr<Forecast> found = forecastSearched(programs, variant, job, effort, handover);
   if (succeeded(found)) {
     found->isStopped = variant.search->wasStopped;
   }
@@ -108,33 +168,30 @@ FailureOr<Forecast> JobForecaster::forecastTrained(ModuleOp programs, const job:
 
 // Gives the search a limit with which the program fits.
 FailureOr<Forecast> JobForecaster::forecastSearched(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
-                                                    search::Effort &effort) {
+                                                    search::Effort &effort, const LayoutHandover &handover) {
   FailureOr<Forecast> found = failure();
   LogicalResult fits = fitSearch(variant, searchLimit(job, input.memoryLimit), [&]() -> FailureOr<PlannedBytes> {
-    found = forecastLayouts(programs, variant, job, effort);
+    found = forecastLayouts(programs, variant, job, effort, handover);
     return failed(found) ? FailureOr<PlannedBytes>() : PlannedBytes{found->leastBytes, found->countedBytes};
   });
   return failed(fits) ? FailureOr<Forecast>() : found;
 }
 
 FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
-                                                   search::Effort &effort) {
-  OwningOpRef<ModuleOp> module = programs.clone();
-  effort.count(kUnitsOfOp * countOps(programs));
-  if (failed(pipelines::inferLayouts(*module, variant, job, /*verifies=*/false))) { // see forecast()
+                                                   search::Effort &effort, const LayoutHandover &handover) {
+  FailureOr<OwningOpRef<ModuleOp>> laidOut = layOut(programs, variant, job, effort, handover);
+  if (failed(laidOut)) {
     return failure();
   }
-  if (const auto units = (*module)->getAttrOfType<IntegerAttr>(search::kUnitsAttr)) {
-    effort.count(units.getInt());
-  }
-  const uint64_t counted = noteSearch(variant, *module);
+  ModuleOp module = laidOut->get();
+  const uint64_t counted = noteSearch(variant, module);
   FailureOr<Forecast> found = failure();
   auto plan = [&]() -> FailureOr<SyncTrial> {
-    found = forecastRecomputed(*module, variant, job, effort);
+    found = forecastRecomputed(module, variant, job, effort);
     return failed(found) ? FailureOr<SyncTrial>() : SyncTrial{found->stepPs, found->leastBytes};
   };
   const LogicalResult planned = choosesGradientSync(job, input.memoryLimit)
-                                    ? success(succeeded(chooseGradientSync(*module, input.memoryLimit, plan)))
+                                    ? success(succeeded(chooseGradientSync(module, input.memoryLimit, plan)))
                                     : success(succeeded(plan()));
   if (failed(planned)) {
     return failure();

@@ -5,6 +5,10 @@
 #include "compiler/planning/mesh_search.h"
 
 #include "compiler/command/diagnostics.h"
+#include "compiler/cost/machine.h"
+#include "compiler/planning/candidate_jobs.h"
+#include "compiler/planning/job_ranking.h"
+#include "compiler/planning/sort_by.h"
 #include "compiler/report/units.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/programs.h"
@@ -15,7 +19,7 @@
 #include "llvm/ADT/STLExtras.h"
 
 #include <algorithm>
-#include <map>
+#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -23,97 +27,50 @@ using namespace mlir;
 namespace ashlar::planning {
 namespace {
 
-constexpr int64_t kMostStages = 64;
 constexpr size_t kRefined = 3; // jobs that others are made of
 
-// Sorts by a key; equal ones stay in their order.
-template <typename T, typename KeyOf> void sortBy(std::vector<T> &items, KeyOf keyOf) {
-  std::multimap<decltype(keyOf(items.front())), T> sorted;
-  for (T &item : items) {
-    sorted.emplace(keyOf(item), std::move(item));
-  }
-  items.clear();
-  for (auto &[key, item] : sorted) {
-    items.push_back(std::move(item));
-  }
-}
+// A job, and what estimates say of it.
+struct RankedJob {
+  job::Job job;
+  Estimate estimate;
+};
 
-// Returns the divisors of a number, in their order.
-std::vector<int64_t> divisorsOf(int64_t number) {
-  std::vector<int64_t> divisors;
-  for (int64_t each = 1; each <= number; ++each) {
-    if (number % each == 0) {
-      divisors.push_back(each);
-    }
-  }
-  return divisors;
-}
-
-// Returns the numbers of stages that a job may have; 1: no pipeline.
-std::vector<int64_t> listStages(const job::Job &job) {
-  const int64_t devices = job.mesh().devices();
-  if (job.has_pipeline()) {
-    const int64_t stages = job.pipeline().stages();
-    return devices % stages == 0 ? std::vector<int64_t>{stages} : std::vector<int64_t>();
-  }
-  if (!job.has_loss() || job.has_accumulate()) {
-    return {1};
-  }
-  std::vector<int64_t> stages = divisorsOf(devices);
-  llvm::erase_if(stages, [](int64_t each) { return each > kMostStages; });
-  return stages;
-}
-
-// Returns how many micro-batches keep so many stages busy for most of a step: four a stage, or what the batch can be split in; nothing
-// where that is less than one a stage.
-std::optional<int64_t> microBatchesFor(const job::Job &job, int64_t stages) {
-  for (int64_t each : {4, 2, 1}) {
-    if (job.global_batch() % (each * stages) == 0) {
-      return each * stages;
-    }
-  }
-  return std::nullopt;
-}
-
-job::Job withMesh(const job::Job &job, int64_t stages, ArrayRef<int64_t> sizes) {
-  job::Job made = job;
-  job::Mesh &mesh = *made.mutable_mesh();
-  mesh.clear_devices();
-  if (mesh.axes().empty()) {
-    mesh.add_axes()->set_name("outer");
-    mesh.add_axes()->set_name("inner");
-  }
-  for (auto [axis, size] : llvm::zip_equal(*mesh.mutable_axes(), sizes)) {
-    axis.set_size(static_cast<int32_t>(size));
-  }
-  if (stages > 1 && !job.has_pipeline()) {
-    made.mutable_pipeline()->set_stages(static_cast<int32_t>(stages));
-    made.mutable_pipeline()->set_micro_batches(static_cast<int32_t>(*microBatchesFor(job, stages)));
-    job::takeExactLoss(made);
-  }
-  return made;
+// Whether the last axis of a mesh, along which devices are neighbours, stays on a host, or has no other beside it. Where it does not, a
+// mesh with a smaller one sends less between hosts.
+bool staysOnHost(const job::Job &job, int64_t ranksPerHost) {
+  const auto &axes = job.mesh().axes();
+  return axes.rbegin()->size() <= ranksPerHost ||
+         llvm::all_of(llvm::drop_end(axes), [](const job::Mesh::Axis &axis) { return axis.size() == 1; });
 }
 
 class MeshSearch {
 public:
-  MeshSearch(const command::Options &options, const command::Input &input, JobForecaster &forecaster, MLIRContext &context)
+  MeshSearch(const command::Options &options, const command::Input &input, JobForecaster &forecaster, MLIRContext &context,
+             bool keepsLayouts)
       : options(options), input(input), forecaster(forecaster), context(context),
-        effort(search::Effort::unitsOf(options.searchEffort), options.searchSeconds) {}
+        effort(search::Effort::unitsOf(options.searchEffort), options.searchSeconds), keepsLayouts(keepsLayouts),
+        ranking(forecaster, input.memoryLimit) {}
 
   FoundMeshes run() {
     std::vector<job::Job> jobs = listMeshJobs(input.job);
+    const bool isDeep = !jobs.empty() && hasEstimates(jobs.front());
     mayDivide = input.job.has_loss() && !input.job.has_accumulate() && !input.job.has_pipeline();
-    if (std::string reason = mayDivide ? whyWhole(jobs.front()) : ""; !reason.empty()) {
+    if (std::string reason = mayDivide ? whyWhole(jobs.front(), isDeep ? ranking.shortModel() : forecaster) : ""; !reason.empty()) {
       emitRemark(UnknownLoc::get(&context)) << "stages and micro-batches are left out of the search: " << reason
                                             << "; to have them, give the job a pipeline or accumulate";
       llvm::erase_if(jobs, [](const job::Job &job) { return job::microBatches(job) > 1; });
       mayDivide = false;
     }
-    for (job::Job &job : jobs) {
-      tryJob(std::move(job));
+    std::vector<RankedJob> ranked = isDeep ? rank(jobs) : std::vector<RankedJob>();
+    tryRanked(ranked);
+    if (ranked.empty()) {
+      for (job::Job &job : jobs) {
+        tryJob(std::move(job));
+      }
     }
     sort();
-    for (size_t place = 0; place < std::min(kRefined, found.candidates.size()); ++place) {
+    const bool isDone = !ranked.empty() && !found.candidates.empty() && fits(found.candidates.front()); // estimates have the changes
+    for (size_t place = 0; !isDone && place < std::min(kRefined, found.candidates.size()); ++place) {
       refine(found.candidates[place]);
     }
     sort();
@@ -124,15 +81,109 @@ public:
   }
 
 private:
+  // Returns the jobs of a deep model in the order of their estimates, those that fit first: each mesh in micro-batches of few samples, in
+  // all schedules, and the best ones in other micro-batches while that helps. None where there are no estimates.
+  std::vector<RankedJob> rank(ArrayRef<job::Job> jobs) {
+    std::vector<RankedJob> ranked;
+    command::FirstError error(&context); // of a short model alone
+    const int64_t ranksPerHost = cost::machineOf(input.job, input.target->kind()).ranksPerHost;
+    auto estimateAll = [&] {
+      for (const job::Job &job : llvm::make_filter_range(jobs, [&](const job::Job &each) { return staysOnHost(each, ranksPerHost); })) {
+        estimate(mayDivide ? withMicroBatches(job, mostMicroBatches(job)) : job, ranked);
+      }
+    };
+    estimateAll();
+    if (llvm::none_of(ranked, [&](const RankedJob &each) { return rankOf(each.estimate).first == 0; })) {
+      ranking.keepLimit();
+      ranked.clear();
+      estimated.clear();
+      estimateAll();
+    }
+    for (size_t before = 0; mayDivide && before != ranked.size();) {
+      before = ranked.size();
+      sortRanked(ranked);
+      for (const job::Job &job : bestMeshes(ranked)) {
+        const int64_t count = job::microBatches(job), stages = job.has_pipeline() ? job.pipeline().stages() : 1;
+        for (int64_t other : {2 * count, count / 2}) {
+          if (other >= stages && job.global_batch() % other == 0) {
+            estimate(withMicroBatches(job, other), ranked);
+          }
+        }
+      }
+    }
+    sortRanked(ranked);
+    return ranked;
+  }
+
+  void sortRanked(std::vector<RankedJob> &ranked) const {
+    sortBy(ranked, [&](const RankedJob &each) { return rankOf(each.estimate); });
+  }
+
+  // Returns the best jobs on different meshes.
+  static std::vector<job::Job> bestMeshes(ArrayRef<RankedJob> ranked) {
+    std::vector<job::Job> jobs;
+    std::set<std::string> meshes;
+    for (const RankedJob &each : ranked) {
+      if (jobs.size() < kRefined && meshes.insert(each.job.mesh().SerializeAsString()).second) {
+        jobs.push_back(each.job);
+      }
+    }
+    return jobs;
+  }
+
+  // Adds the estimates of a job in all schedules that it may have.
+  void estimate(const job::Job &job, std::vector<RankedJob> &ranked) {
+    if (job.pipeline().stages() > ranking.layers() || effort.left() <= search::Effort::unitsOf(options.searchEffort) / 2 ||
+        effort.isOver()) { // the rest is for forecasts
+      return;
+    }
+    const bool isOpen = mayDivide && job.has_pipeline();
+    for (job::Job &each : isOpen ? listSchedules(job, ranking.layers()) : std::vector<job::Job>{job}) {
+      llvm::Error fault = command::checkInput(options, each, input);
+      const bool isWrong = static_cast<bool>(fault);
+      llvm::consumeError(std::move(fault));
+      if (isWrong || !estimated.insert(each.SerializeAsString()).second) {
+        continue;
+      }
+      if (std::optional<Estimate> found = ranking.estimate(each, effort)) {
+        ranked.push_back({std::move(each), *found});
+      }
+    }
+  }
+
+  // Forecasts the jobs with the best estimates, until the next one is estimated to be slower than the best by more than estimates err.
+  void tryRanked(ArrayRef<RankedJob> ranked) {
+    constexpr size_t kMostForecasts = 4;
+    constexpr double kError = 1.1;
+    double best = std::numeric_limits<double>::infinity();
+    for (const RankedJob &each : ranked) {
+      if (found.candidates.size() == kMostForecasts || static_cast<double>(each.estimate.stepPs) > best * kError) {
+        break;
+      }
+      std::optional<Candidate> candidate = tryJob(each.job, ranking.layoutsOf(each.job));
+      if (candidate && candidate->row.forecast && fits(*candidate)) {
+        best = std::min(best, static_cast<double>(candidate->row.forecast->stepPs));
+      }
+    }
+    found.estimated = ranked.size();
+  }
+
   bool fits(const Candidate &candidate) const {
     return input.memoryLimit == 0 || candidate.row.forecast->leastBytes <= static_cast<uint64_t>(input.memoryLimit);
   }
 
-  // Returns why a step in micro-batches is not the step on the whole batch; "" where it is, or where the job has other faults.
-  std::string whyWhole(job::Job job) {
+  // Whether jobs of the model have estimates. What is wrong with it is every candidate's refusal.
+  bool hasEstimates(const job::Job &job) {
+    command::FirstError error(&context);
+    return ranking.applies(job);
+  }
+
+  // Returns why a step in micro-batches is not the step on the whole batch; "" where it is, or where the job has other faults. `models` has
+  // the model, or fewer of its layers.
+  std::string whyWhole(job::Job job, JobForecaster &models) {
     job.clear_pipeline();
     command::FirstError error(&context);
-    FailureOr<ModuleOp> whole = forecaster.train(job);
+    FailureOr<ModuleOp> whole = models.train(job);
     if (failed(whole)) {
       return "";
     }
@@ -146,10 +197,18 @@ private:
       if (job.global_batch() % count == 0) {
         job.set_accumulate(count);
         job::takeExactLoss(job);
-        return failed(forecaster.train(job)) ? StringRef(error.text()).split(';').first.str() : ""; // the remedy is another one
+        return failed(models.train(job)) ? StringRef(error.text()).split(';').first.str() : ""; // the remedy is another one
       }
     }
     return "";
+  }
+
+  // Returns by what estimates are compared: like candidates. An estimate of memory errs by a tenth.
+  std::pair<int, int64_t> rankOf(const Estimate &estimate) const {
+    constexpr uint64_t kParts = 10;
+    const auto limit = static_cast<uint64_t>(input.memoryLimit);
+    const bool mayFit = limit == 0 || estimate.bytes <= limit + limit / kParts;
+    return mayFit ? std::pair(0, estimate.stepPs) : std::pair(1, static_cast<int64_t>(estimate.bytes));
   }
 
   // Returns by what candidates are compared: those that fit by time, those that do not by memory, then those that cannot be.
@@ -166,7 +225,7 @@ private:
   }
 
   // Forecasts a job that was not tried yet, unless the effort is over. Returns what it found.
-  std::optional<Candidate> tryJob(job::Job job) {
+  std::optional<Candidate> tryJob(job::Job job, LayoutHandover layouts = {}) {
     if (!tried.insert(job.SerializeAsString()).second) {
       return std::nullopt;
     }
@@ -176,10 +235,11 @@ private:
     }
     Candidate candidate{std::move(job), {}};
     candidate.row = makeRow(candidate.job);
+    layouts.strategy = keepsLayouts ? &candidate.strategy : nullptr;
     command::FirstError error(&context);
     if (llvm::Error fault = command::checkInput(options, candidate.job, input)) {
       candidate.row.refusal = llvm::toString(std::move(fault));
-    } else if (FailureOr<Forecast> forecast = forecaster.forecast(candidate.job, effort); succeeded(forecast)) {
+    } else if (FailureOr<Forecast> forecast = forecaster.forecast(candidate.job, effort, layouts); succeeded(forecast)) {
       candidate.row.forecast = std::move(*forecast);
     } else {
       candidate.row.refusal = error.text();
@@ -248,8 +308,10 @@ private:
   JobForecaster &forecaster;
   MLIRContext &context;
   search::Effort effort;
-  std::set<std::string> tried; // serialized jobs
-  bool mayDivide = false;      // whether the search gives jobs stages and micro-batches
+  const bool keepsLayouts;
+  JobRanking ranking;
+  std::set<std::string> tried, estimated; // serialized jobs
+  bool mayDivide = false;                 // whether the search gives jobs stages and micro-batches
   FoundMeshes found;
 };
 
@@ -268,51 +330,6 @@ PlannedMesh makeRow(const job::Job &job) {
   return row;
 }
 
-std::vector<std::vector<int64_t>> factorise(int64_t devices, size_t axes) {
-  if (axes == 0) {
-    return devices == 1 ? std::vector<std::vector<int64_t>>{{}} : std::vector<std::vector<int64_t>>();
-  }
-  std::vector<std::vector<int64_t>> lists;
-  for (int64_t size = devices; size >= 1; --size) {
-    if (devices % size != 0 || (axes == 1 && size != devices)) {
-      continue;
-    }
-    for (std::vector<int64_t> &rest : factorise(devices / size, axes - 1)) {
-      rest.insert(rest.begin(), size);
-      lists.push_back(std::move(rest));
-    }
-  }
-  return lists;
-}
-
-std::vector<job::Job> listMeshJobs(const job::Job &job) {
-  struct Shape {
-    int64_t stages;
-    std::vector<int64_t> sizes;
-  };
-  std::vector<Shape> shapes;
-  const size_t axes = job.mesh().axes().empty() ? 2 : job.mesh().axes_size();
-  for (int64_t stages : listStages(job)) {
-    if (stages > 1 && !job.has_pipeline() && !microBatchesFor(job, stages)) {
-      continue;
-    }
-    for (std::vector<int64_t> &sizes : factorise(job.mesh().devices() / stages, axes)) {
-      // An axis of one device stands behind the others: ahead of them it would be the same mesh again.
-      if (std::is_partitioned(sizes.begin(), sizes.end(), [](int64_t size) { return size > 1; })) {
-        shapes.push_back({stages, std::move(sizes)});
-      }
-    }
-  }
-  // Even axes and few stages first, in case time is short: layouts for 8 x 8 devices include those for 64. Of two meshes that are as even
-  // the one with fewer neighbours, which more often share a host.
-  sortBy(shapes, [](const Shape &shape) {
-    return std::pair(*llvm::max_element(shape.sizes) * shape.stages, !std::is_sorted(shape.sizes.rbegin(), shape.sizes.rend()));
-  });
-  std::vector<job::Job> jobs;
-  llvm::for_each(shapes, [&](const Shape &shape) { jobs.push_back(withMesh(job, shape.stages, shape.sizes)); });
-  return jobs;
-}
-
 llvm::Error refuseAll(ArrayRef<Candidate> candidates) {
   const size_t others = candidates.size() - 1;
   return llvm::createStringError(
@@ -320,8 +337,9 @@ llvm::Error refuseAll(ArrayRef<Candidate> candidates) {
       (others == 0 ? "" : "; and no other of the " + std::to_string(candidates.size()) + " meshes can be, either"));
 }
 
-FoundMeshes searchMeshes(const command::Options &options, const command::Input &input, JobForecaster &forecaster, MLIRContext &context) {
-  return MeshSearch(options, input, forecaster, context).run();
+FoundMeshes searchMeshes(const command::Options &options, const command::Input &input, JobForecaster &forecaster, MLIRContext &context,
+                         bool keepsLayouts) {
+  return MeshSearch(options, input, forecaster, context, keepsLayouts).run();
 }
 
 llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command::Input &input) {
@@ -331,7 +349,7 @@ llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command:
   planned.timeline.clear(); // whether there are stages is not known yet
   planned.saveOrder.clear();
   JobForecaster forecaster(planned, input, context);
-  FoundMeshes found = searchMeshes(planned, input, forecaster, context);
+  FoundMeshes found = searchMeshes(planned, input, forecaster, context, /*keepsLayouts=*/true);
   if (found.candidates.empty()) {
     return llvm::createStringError("no mesh was found for " + std::to_string(input.job.mesh().devices()) + " devices");
   }
@@ -346,6 +364,11 @@ llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command:
                                    report::memoryText(memory, input.memoryLimit) + "; give it more devices or a smaller batch");
   }
   input.job = best.job;
+  // Only a search can explain itself; that for a mesh is done again then, unless its layouts are those of fewer layers.
+  const bool isExplained = options.explain || !options.report.empty();
+  if (best.strategy.has_mesh() && (!isExplained || found.estimated > 0)) {
+    *input.job.mutable_strategy() = best.strategy;
+  }
   if (llvm::Error error = command::checkInput(options, input.job, input)) {
     return std::move(error);
   }
@@ -353,7 +376,7 @@ llvm::Expected<FoundMeshes> chooseMesh(const command::Options &options, command:
 }
 
 report::MeshSearchFact describeMeshes(const FoundMeshes &found, int64_t memoryLimit, double searchSeconds) {
-  report::MeshSearchFact fact{{}, found.candidates.size(), found.left, {}};
+  report::MeshSearchFact fact{{}, found.candidates.size(), found.left, found.estimated, {}};
   if (found.isStopped) {
     fact.stoppedSeconds = searchSeconds;
   }

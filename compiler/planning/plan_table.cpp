@@ -151,6 +151,9 @@ std::string planTableText(const PlanTable &table) {
     const auto fitting = llvm::count_if(table.meshes, [&](const PlannedMesh &mesh) { return table.fits(mesh); });
     text += formatv("{0} of {1} fit a device of {2}\n", fitting, table.meshes.size(), report::bytesText(table.memoryLimit));
   }
+  if (table.estimated > 0) {
+    text += formatv("the best of {0} that were estimated from a few of the model's equal layers\n", table.estimated);
+  }
   if (table.left > 0) {
     text += formatv("{0} more were not looked at; a larger --search-effort does\n", table.left);
   }
@@ -172,6 +175,9 @@ std::string planTableJson(const PlanTable &table) {
     }
     if (table.left > 0) {
       out.attribute("not_looked_at", static_cast<int64_t>(table.left));
+    }
+    if (table.estimated > 0) {
+      out.attribute("estimated", static_cast<int64_t>(table.estimated));
     }
     if (table.stoppedSeconds) {
       out.attribute("stopped_after_s", *table.stoppedSeconds);

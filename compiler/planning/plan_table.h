@@ -32,6 +32,7 @@ struct PlanTable {
   int64_t memoryLimit = 0;                   // of a device; 0: none
   std::vector<PlannedMesh> meshes;           // in the order in which they are shown
   size_t left = 0;                           // that a search did not begin, since its work was done
+  size_t estimated = 0;                      // of which these are the best (FoundMeshes); 0: none
   std::optional<double> stoppedSeconds = {}; // after which the clock ended a search
 
   // Returns whether a mesh can be, and its devices have the memory for it.

@@ -101,6 +101,7 @@ private:
     constexpr size_t kMostLines = 4;
     writeStrategies("meshes", llvm::ArrayRef(search.meshes).take_front(kMostLines), 0);
     line("", formatv("of {0} that were looked at, {1} fit", search.count, search.meshes.size()).str() +
+                 (search.estimated == 0 ? "" : formatv("; they are the best of {0} that were estimated", search.estimated).str()) +
                  (search.left == 0 ? "" : formatv("; {0} more were not (--search-effort)", search.left).str()));
     writeStopped(search.stoppedSeconds);
   }

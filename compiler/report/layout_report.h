@@ -160,6 +160,7 @@ struct MeshSearchFact {
   std::vector<StrategyFact> meshes;     // that fit, the fastest first, which is taken
   size_t count = 0;                     // of candidates
   size_t left = 0;                      // that were not looked at
+  size_t estimated = 0;                 // of which the candidates are the best; 0: none
   std::optional<double> stoppedSeconds; // after which the clock ended it; nothing: its work did
 };
 

@@ -234,6 +234,9 @@ void writeReport(OStream &out, const LayoutReport &report) {
       writeStrategies("meshes", report.meshSearch->meshes);
       out.attribute("looked_at", static_cast<int64_t>(report.meshSearch->count));
       out.attribute("not_looked_at", static_cast<int64_t>(report.meshSearch->left));
+      if (report.meshSearch->estimated > 0) {
+        out.attribute("estimated", static_cast<int64_t>(report.meshSearch->estimated));
+      }
       writeStopped(report.meshSearch->stoppedSeconds);
     });
   }

@@ -27,7 +27,7 @@ ARROWS = {
     "compiler/frontend/weights": ["compiler/file", "compiler/job", "dialects"],
     "compiler/job": ["compiler/file", "dialects/support"],
     "compiler/pipelines": ["compiler/cost", "compiler/frontend", "compiler/job", "compiler/strategy", "passes", "dialects"],
-    "compiler/planning": ["compiler/command", "compiler/cost", "compiler/frontend", "compiler/job", "compiler/pipelines", "compiler/report", "compiler/file", "passes", "dialects", "runtime/abi"],
+    "compiler/planning": ["compiler/command", "compiler/cost", "compiler/frontend", "compiler/job", "compiler/pipelines", "compiler/report", "compiler/strategy", "compiler/file", "passes", "dialects", "runtime/abi"],
     "compiler/plugin": ["compiler/frontend", "compiler/pipelines", "dialects"],
     "compiler/reference": ["dialects"],
     "compiler/report": ["compiler/job", "passes", "dialects"],

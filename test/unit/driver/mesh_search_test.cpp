@@ -3,6 +3,7 @@
 // The meshes, stages and micro-batches that a search starts from, by hand.
 
 #include "compiler/job/job.h"
+#include "compiler/planning/candidate_jobs.h"
 #include "compiler/planning/mesh_search.h"
 
 #include <catch2/catch.hpp>

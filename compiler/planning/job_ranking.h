@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Estimates of the jobs of a deep model, to choose the ones worth a forecast: a forecast of 96 layers takes seconds, one of two
+// layers a tenth of a second.
+
+#ifndef ASHLAR_COMPILER_PLANNING_JOB_RANKING_H
+#define ASHLAR_COMPILER_PLANNING_JOB_RANKING_H
+
+#include "compiler/planning/equal_layers.h"
+#include "compiler/planning/job_forecaster.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace ashlar::planning {
+
+struct Estimate {
+  int64_t stepPs = 0;
+  uint64_t bytes = 0; // of a device of the largest stage
+};
+
+// The numbers of a model on a mesh with so many equal layers, in sum over the stages of a pipeline of two, or without a pipeline.
+struct LayerNumbers {
+  double microBatchPs = 0, oncePs = 0; // programs of a micro-batch, and the rest of a step; without a pipeline all of it is the rest
+  double receivePs = 0;                // messages of a micro-batch to a stage between two others
+  double slotBytes = 0, fixedBytes = 0;
+};
+
+// Returns the numbers of `layers` layers, on the line through `few` and `more` layers, and no less than of more.
+LayerNumbers extrapolate(const LayerNumbers &ofFew, int64_t few, const LayerNumbers &ofMore, int64_t more, int64_t layers);
+
+// Returns the estimate of a job from the numbers of all `layers` of its model: of each of p stages the p-th part, and the step by the
+// closed forms of docs/pipeline.md. Stages whose number of layers is not a multiple of a half wait for the ones with half a layer more.
+Estimate estimateStep(const job::Job &job, const LayerNumbers &whole, int64_t layers);
+
+// Estimates jobs that differ in their meshes, stages, micro-batches and schedules. Layouts are searched on a model of a few layers, once
+// for all meshes with the same last axis where they fit the memory; all layers between the first and the last one have equal layouts and
+// costs.
+class JobRanking {
+public:
+  // `whole` forecasts the jobs with all layers, and outlives it.
+  JobRanking(JobForecaster &whole, int64_t memoryLimit) : whole(whole), memoryLimit(memoryLimit), few(whole, kFew), more(whole, kMore) {}
+
+  // Whether the model of a job has enough equal layers for estimates to be worth it: fewer are forecast as fast.
+  bool applies(const job::Job &job);
+
+  // Returns the models of a few layers.
+  JobForecaster &shortModel() { return more; }
+
+  // Returns the number of equal layers of the model.
+  int64_t layers() const { return count; }
+
+  // Returns the estimate of a job, with a search for layouts where none are known, whose work `effort` counts; nothing where it cannot be
+  // compiled. Layouts are the fastest ones, whether the job fits with them or not.
+  std::optional<Estimate> estimate(const job::Job &job, search::Effort &effort);
+
+  // From here on searches smaller layouts where the fastest ones take more than the memory limit: a search a job, so for want of others.
+  void keepLimit() {
+    keepsLimit = true;
+    sketches.clear();
+  }
+
+  // Returns the layouts of an estimated job, for a forecast of it.
+  LayoutHandover layoutsOf(const job::Job &job) const;
+
+private:
+  static constexpr int64_t kFew = 2, kMore = 4; // layers: in each of two stages one, and two
+  static constexpr int64_t kLeastLayers = 16;   // for which estimates are worth it
+
+  struct Sketch {
+    std::shared_ptr<const KnownLayouts> layouts; // of a model of kMore layers
+    LayerNumbers whole;                          // of all layers
+  };
+
+  std::shared_ptr<const KnownLayouts> search(const job::Job &drawn, search::Effort &effort, int64_t limit);
+  std::optional<Sketch> draw(const job::Job &job, const job::Job &drawn, search::Effort &effort);
+  std::optional<Sketch> measure(const job::Job &drawn, std::shared_ptr<const KnownLayouts> known, search::Effort &effort);
+  double shareOfParameters(const job::Job &job);
+
+  JobForecaster &whole;
+  const int64_t memoryLimit;
+  JobForecaster few, more;
+  int64_t count = 0;
+  bool keepsLimit = false;
+  std::optional<LayerNames> names;
+  std::map<std::string, std::optional<Sketch>> sketches;          // by the job in two stages, serialized
+  std::map<int64_t, std::shared_ptr<const KnownLayouts>> layouts; // by the size of the last axis: of the first job with it
+};
+
+} // namespace ashlar::planning
+
+#endif // ASHLAR_COMPILER_PLANNING_JOB_RANKING_H

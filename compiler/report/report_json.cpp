@@ -203,6 +203,24 @@ void writeCommunication(OStream &out, const LayoutReport &report) {
   });
 }
 
+void writeStrategies(OStream &out, llvm::StringRef name, llvm::ArrayRef<StrategyFact> strategies) {
+  out.attributeArray(name, [&] {
+    for (const StrategyFact &strategy : strategies) {
+      out.object([&] {
+        out.attribute("name", strategy.name);
+        out.attribute("step_ns", nanoseconds(strategy.stepPs));
+        out.attribute("bytes", strategy.bytes);
+      });
+    }
+  });
+}
+
+void writeStopped(OStream &out, std::optional<double> seconds) {
+  if (seconds) {
+    out.attribute("stopped_after_s", *seconds);
+  }
+}
+
 void writeReport(OStream &out, const LayoutReport &report) {
   out.attribute("model", jsonText(report.model));
   out.attributeArray("mesh", [&] {
@@ -213,46 +231,30 @@ void writeReport(OStream &out, const LayoutReport &report) {
       });
     }
   });
-  auto writeStrategies = [&](llvm::StringRef name, llvm::ArrayRef<StrategyFact> strategies) {
-    out.attributeArray(name, [&] {
-      for (const StrategyFact &strategy : strategies) {
-        out.object([&] {
-          out.attribute("name", strategy.name);
-          out.attribute("step_ns", nanoseconds(strategy.stepPs));
-          out.attribute("bytes", strategy.bytes);
-        });
-      }
-    });
-  };
-  auto writeStopped = [&](std::optional<double> seconds) {
-    if (seconds) {
-      out.attribute("stopped_after_s", *seconds);
-    }
-  };
   if (report.meshSearch) {
     out.attributeObject("mesh_search", [&] {
-      writeStrategies("meshes", report.meshSearch->meshes);
+      writeStrategies(out, "meshes", report.meshSearch->meshes);
       out.attribute("looked_at", static_cast<int64_t>(report.meshSearch->count));
       out.attribute("not_looked_at", static_cast<int64_t>(report.meshSearch->left));
       if (report.meshSearch->estimated > 0) {
         out.attribute("estimated", static_cast<int64_t>(report.meshSearch->estimated));
       }
-      writeStopped(report.meshSearch->stoppedSeconds);
+      writeStopped(out, report.meshSearch->stoppedSeconds);
     });
   }
   if (report.search) {
     out.attributeObject("search", [&] {
-      writeStrategies("strategies", report.search->strategies);
+      writeStrategies(out, "strategies", report.search->strategies);
       out.attribute("taken", report.search->strategies[report.search->taken].name);
       out.attribute("cost_ns", nanoseconds(report.search->costPs));
       out.attribute("bound_ns", nanoseconds(report.search->boundPs));
-      writeStopped(report.search->stoppedSeconds);
+      writeStopped(out, report.search->stoppedSeconds);
       writeSearchParts(out, *report.search);
     });
   }
   if (report.gradientSync) {
     out.attributeObject("gradient_sync", [&] {
-      writeStrategies("strategies", report.gradientSync->strategies);
+      writeStrategies(out, "strategies", report.gradientSync->strategies);
       out.attribute("taken", report.gradientSync->strategies[report.gradientSync->taken].name);
     });
   }

@@ -234,35 +234,36 @@ def device(bench):
 @case("machine.device.launch_us", *[f"machine.device.{table}.{field}" for table in ("products", "convolutions")
                                      for field in ("from", "gflop_per_s", "narrow_gflop_per_s")])
 def device_tables(bench):
-    # Only what the tables say takes time: the product of (4, 8) and (8, 4) is 256 operations, and its smallest size is 4.
+    # Only what the tables say takes time: the product of (64, 128) and (128, 64) is 2^20 operations, and its smallest size is 64.
     fast = "gflop_per_s: 1e6 narrow_gflop_per_s: 1e6 memory_gb_per_s: 1e6"
-    def time(device, *more, mode="mode: STAND_ALONE"):
-        report = bench.report(product_job(mode, *more, f"machine {{ device {{ {fast} {device} }} }}", batch=4))
+    def time(device, *more, mode="mode: STAND_ALONE", batch=64):
+        report = bench.report(product_job(mode, *more, f"machine {{ device {{ {fast} {device} }} }}", batch=batch))
         return next(program["compute_ns"] for program in report["programs"] if program["name"] == "eval_step")
     def is_near(number, us, text):
         expect(us * 1e3 <= number < us * 1e3 + 1e3, True, f"{text}: {number} ns is not {us} us")
     def entry(size, gflops, more=""):
         return f"products {{ from: {size} gflop_per_s: {gflops} {more} }} "
-    matrix_model(bench)
+    matrix_model(bench, rows=128, columns=64)
+    ops = 1 << 20
     is_near(time(""), 0, "no tables")
-    is_near(time(entry(1, 0.001)), 256, "one class")
-    is_near(time(entry(1, 0.001) + entry(4, 0.002)), 128, "from its size on")
-    is_near(time(entry(1, 0.001) + entry(5, 0.002)), 256, "up to the next class")
-    is_near(time(entry(5, 0.004) + entry(9, 0.002)), 64, "smaller than all classes")
-    # 2 rows on each of two devices, and half of the operations.
-    is_near(time(entry(1, 0.001) + entry(4, 0.002), mesh(("dp", 2)), mode="mode: DATA_PARALLEL"), 128, "on a device")
-    is_near(time(entry(1, 1e6, "narrow_gflop_per_s: 0.001"), "precision: BF16_MIXED"), 256, "of bf16")
-    is_near(time(entry(1, 0.001), "precision: BF16_MIXED"), 256, "of bf16, as of f32")
+    is_near(time(entry(1, 0.001)), ops, "one class")
+    is_near(time(entry(1, 0.001) + entry(64, 0.002)), ops // 2, "from its size on")
+    is_near(time(entry(1, 0.001) + entry(65, 0.002)), ops, "up to the next class")
+    is_near(time(entry(65, 0.004) + entry(99, 0.002)), ops // 4, "smaller than all classes")
+    # 32 rows on each of two devices, and half of the operations.
+    is_near(time(entry(1, 0.001) + entry(64, 0.002), mesh(("dp", 2)), mode="mode: DATA_PARALLEL"), ops // 2, "on a device")
+    is_near(time(entry(1, 1e6, "narrow_gflop_per_s: 0.001"), "precision: BF16_MIXED"), ops, "of bf16")
+    is_near(time(entry(1, 0.001), "precision: BF16_MIXED"), ops, "of bf16, as of f32")
     none, some, more = (time(f"launch_us: {launch}") for launch in (0, 100, 200))
-    expect((some - none, more - some), (200e3, 200e3), "the product and the mean are launched")
+    expect((some - none, more - some), (300e3, 300e3), "the product, the mean and the count of samples are launched")
     # 4 samples of 4 channels at 2 x 2 positions, each the sum of 2 x 3 x 3 products: 2304 operations, of fewest channels 2.
     bench.model(
         node("Conv", ["x", "k"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
         parameter("k", [4, 2, 3, 3], [i % 7 - 3 for i in range(72)]), graph_input("x", ["batch", 2, 4, 4]), graph_output("loss", []))
     tables = "convolutions { from: 1 gflop_per_s: 0.001 narrow_gflop_per_s: 0.004 } convolutions { from: %d gflop_per_s: 0.002 narrow_gflop_per_s: 0.008 }"
-    is_near(time(tables % 2), 1152, "convolution of 2 channels in")
-    is_near(time(tables % 3), 2304, "up to the next class")
-    is_near(time(tables % 2, "precision: BF16_MIXED"), 288, "convolution of bf16")
+    is_near(time(tables % 2, batch=4), 1152, "convolution of 2 channels in")
+    is_near(time(tables % 3, batch=4), 2304, "up to the next class")
+    is_near(time(tables % 2, "precision: BF16_MIXED", batch=4), 288, "convolution of bf16")
 
 
 KINDS = ("ALL_REDUCE", "REDUCE_SCATTER", "ALL_TO_ALL", "ALL_GATHER", "PERMUTE", "BROADCAST", "HALO")

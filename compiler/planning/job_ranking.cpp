@@ -127,7 +127,7 @@ double JobRanking::shareOfParameters(const job::Job &job) {
 std::optional<Estimate> JobRanking::estimate(const job::Job &job, search::Effort &effort) {
   const job::Job drawn = sketchOf(job);
   auto [found, isNew] = sketches.try_emplace(drawn.SerializeAsString());
-  if (isNew) {
+  if (isNew || (found->second && found->second->keepsLimit != keepsLimit)) {
     found->second = draw(job, drawn, effort);
   }
   return found->second ? std::optional(estimateStep(job, found->second->whole, count)) : std::nullopt;
@@ -179,7 +179,7 @@ std::optional<JobRanking::Sketch> JobRanking::measure(const job::Job &drawn, std
   if (failed(ofMore) || failed(ofFew)) {
     return std::nullopt;
   }
-  return Sketch{std::move(known), extrapolate(numbersOf(*ofFew), kFew, numbersOf(*ofMore), kMore, count)};
+  return Sketch{std::move(known), keepsLimit, extrapolate(numbersOf(*ofFew), kFew, numbersOf(*ofMore), kMore, count)};
 }
 
 LayoutHandover JobRanking::layoutsOf(const job::Job &job) const {

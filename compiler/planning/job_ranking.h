@@ -57,10 +57,7 @@ public:
   std::optional<Estimate> estimate(const job::Job &job, search::Effort &effort);
 
   // From here on searches smaller layouts where the fastest ones take more than the memory limit: a search a job, so for want of others.
-  void keepLimit() {
-    keepsLimit = true;
-    sketches.clear();
-  }
+  void keepLimit() { keepsLimit = true; }
 
   // Returns the layouts of an estimated job, for a forecast of it.
   LayoutHandover layoutsOf(const job::Job &job) const;
@@ -71,6 +68,7 @@ private:
 
   struct Sketch {
     std::shared_ptr<const KnownLayouts> layouts; // of a model of kMore layers
+    bool keepsLimit = false;                     // when it was drawn
     LayerNumbers whole;                          // of all layers
   };
 

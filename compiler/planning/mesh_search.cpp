@@ -21,6 +21,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <utility>
 
 using namespace mlir;
 
@@ -95,9 +96,10 @@ private:
     estimateAll();
     if (llvm::none_of(ranked, [&](const RankedJob &each) { return rankOf(each.estimate).first == 0; })) {
       ranking.keepLimit();
-      ranked.clear();
       estimated.clear();
+      std::vector<RankedJob> larger = std::exchange(ranked, {});
       estimateAll();
+      ranked = ranked.empty() ? std::move(larger) : std::move(ranked); // no effort was left
     }
     for (size_t before = 0; mayDivide && before != ranked.size();) {
       before = ranked.size();

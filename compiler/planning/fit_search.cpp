@@ -42,12 +42,12 @@ LogicalResult fitSearch(pipelines::Variant &variant, int64_t limit, function_ref
       break;
     }
     variant.search->uncountedBytes = uncounted;
-    variant.search->takesSmallest = true; // the memory plan says what is too much
+    variant.search->takesSmallest = true; // the memory plan names the excess
   }
   const pipelines::Search searched = *variant.search;
   variant.search->prefersBatch = variant.search->takesSmallest = true;
   if (FailureOr<PlannedBytes> planned = plan(); succeeded(planned) && planned->whole < last) {
-    return success(); // or the memory plan says what is too much
+    return success(); // or the memory plan names the excess
   }
   variant.search = searched;
   return success(succeeded(plan()));

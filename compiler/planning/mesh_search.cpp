@@ -30,7 +30,7 @@ namespace {
 
 constexpr size_t kRefined = 3; // jobs that others are made of
 
-// A job, and what estimates say of it.
+// A job with its estimate.
 struct RankedJob {
   job::Job job;
   Estimate estimate;

@@ -70,7 +70,7 @@ struct TransferFact {
   std::string cause; // "fc1, for fc2"
 };
 
-// What the tables say of a program.
+// The numbers of a lowered program, from its tables.
 struct LoweredFact {
   int64_t temporaryBytes = 0;               // of its values without a name
   std::optional<int64_t> computePs, timePs; // predicted, of a run: without collectives, and with them; nothing: rates are not known

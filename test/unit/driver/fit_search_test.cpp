@@ -38,7 +38,7 @@ template <typename BytesOf> Fitted fit(int64_t limit, uint64_t counted, BytesOf 
 
 } // namespace
 
-TEST_CASE("fit search: what the search does not count becomes a constant of it", "[fit_search]") {
+TEST_CASE("fit search: uncounted bytes become a constant of the search", "[fit_search]") {
   auto one = [](uint64_t first, uint64_t then) {
     return [=](int64_t constant) { return std::optional<uint64_t>(constant == 0 ? first : then); };
   };
@@ -46,7 +46,7 @@ TEST_CASE("fit search: what the search does not count becomes a constant of it",
   CHECK_FALSE(fit(100, 70, one(100, 0)).takesSmallest);
   CHECK(fit(0, 70, one(1000, 0)).constants == Constants{0});
   CHECK(fit(100, 70, one(110, 100)).constants == Constants{0, 40});
-  CHECK(fit(100, 70, one(110, 100)).takesSmallest); // what does not fit then is said by the memory plan
+  CHECK(fit(100, 70, one(110, 100)).takesSmallest); // an excess then is the memory plan's error
   // Other layouts hold more besides: once more, but not for ever. Those that hold no more are as they are.
   CHECK(fit(100, 70, [](int64_t constant) { return std::optional<uint64_t>(constant == 50 ? 90 : 110 + constant / 4); }).constants ==
         Constants{0, 40, 50});
@@ -60,7 +60,7 @@ TEST_CASE("fit search: data parallelism is taken where what is searched does not
   auto same = [](int64_t) { return std::optional<uint64_t>(150); };
   CHECK(fit(100, 90, same, 99).constants == Constants{0, 60, -1});
   CHECK(fit(100, 90, same, 99).takesBatch);
-  CHECK(fit(100, 90, same, 149).takesBatch); // the memory plan says what is too much
+  CHECK(fit(100, 90, same, 149).takesBatch); // the memory plan names the excess
   CHECK_FALSE(fit(100, 90, same, 150).takesBatch);
   CHECK_FALSE(fit(200, 90, same, 99).takesBatch);
 }

@@ -2,13 +2,10 @@
 //
 // Meshes that are cut for their redistributions: what programs send on them, and that they compute what one rank does.
 
-#include "compiler/reference/equivalence.h"
 #include "passes/analysis/planner/numbered_problem.h"
 #include "passes/analysis/planner/redistribution_bound.h"
-#include "passes/layout/inference/propagate_layouts.h"
 #include "passes/layout/redistribute/decide.h"
-#include "passes/layout/redistribute/estimate.h"
-#include "test/unit/layout/partitioned.h"
+#include "test/unit/layout/measured_partition.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
@@ -48,32 +45,8 @@ OwningOpRef<ModuleOp> moving(dist::MeshAttr mesh, RankedTensorType type, ArrayRe
   return module;
 }
 
-// What became of @f of a module.
-struct Partitioned {
-  int64_t bytes = 0;          // that a device sends
-  int64_t estimatedBytes = 0; // and what it was predicted to
-  bool isCut = false;         // the mesh has parts of axes
-  double difference = 0;      // the largest, of what all devices and one rank compute
-};
-
-Partitioned partitioned(ModuleOp module) {
-  Partitioned found;
-  OwningOpRef<ModuleOp> inferred = module.clone(), after = module.clone();
-  REQUIRE(succeeded(layout::propagateLayouts(*inferred, /*splitVariables=*/false)));
-  FailureOr<layout::Estimate> estimate = layout::estimateLayouts(*inferred);
-  REQUIRE(succeeded(estimate));
-  found.estimatedBytes = estimate->programs.front().bytesSent;
-  REQUIRE(succeeded(partitionModule(*after)));
-  after->walk([&](dist::CollectiveOpInterface op) { found.bytes += dist::collectiveBytes(op); });
-  found.isCut = dist::findMesh(*after).getMesh() != dist::findMesh(module).getMesh();
-  reference::EquivalenceOptions options;
-  options.functions = {"f"};
-  options.intLimit = 4;
-  options.ranksAfter = dist::findMesh(module).getMesh().numDevices();
-  FailureOr<double> difference = reference::compareModules(module, *after, options);
-  REQUIRE(succeeded(difference));
-  found.difference = *difference;
-  return found;
+MeasuredPartition partitioned(ModuleOp module) {
+  return measurePartition(module, /*intLimit=*/4);
 }
 
 } // namespace
@@ -118,8 +91,8 @@ TEST_CASE("cut axes: a swap sends what it does where the axes are written as par
     auto type = RankedTensorType::get({48, 48}, Float64Type::get(&context()));
     dist::MeshAttr mesh = meshOf(context(), test.axes), parts = meshOf(context(), test.parts);
     CAPTURE(test.from.str(), mesh.numDevices());
-    Partitioned whole = partitioned(*moving(mesh, type, {{layoutOf(test.from), layoutOf(test.to)}}));
-    Partitioned written = partitioned(*moving(parts, type, {{layoutOf(test.fromParts), layoutOf(test.toParts)}}));
+    MeasuredPartition whole = partitioned(*moving(mesh, type, {{layoutOf(test.from), layoutOf(test.to)}}));
+    MeasuredPartition written = partitioned(*moving(parts, type, {{layoutOf(test.fromParts), layoutOf(test.toParts)}}));
     CHECK(whole.isCut);
     CHECK_FALSE(written.isCut);
     CHECK(whole.bytes == written.bytes);
@@ -135,7 +108,7 @@ TEST_CASE("cut axes: random programs compute on cut meshes what one rank does", 
     const Axes axes = seed % 2 == 0 ? Axes{{"x", 2}, {"y", 4}} : Axes{{"x", 4}, {"y", 2}};
     CAPTURE(seed);
     OwningOpRef<ModuleOp> module = randomProgram(context(), seed, meshOf(context(), axes), /*numOps=*/12);
-    Partitioned found = partitioned(*module);
+    MeasuredPartition found = partitioned(*module);
     if (found.isCut) {
       ++cut;
       CHECK(found.bytes == found.estimatedBytes);

@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Slices, pads and concatenations along a sharded dim: rows go to the devices that need them, and the program of many devices computes
-// what one device does.
+// Slices, pads and concatenations along a sharded dim: rows go to the devices that need them, and the results are those of one device.
 
-#include "compiler/reference/equivalence.h"
-#include "passes/layout/inference/propagate_layouts.h"
-#include "passes/layout/redistribute/estimate.h"
-#include "test/unit/layout/partitioned.h"
+#include "test/unit/layout/measured_partition.h"
 #include "test/unit/layout/random_program.h"
 #include "test/unit/reference/parsed_module.h"
 
@@ -16,9 +12,9 @@
 
 #include <catch2/catch.hpp>
 
-using namespace mlir;
+namespace ashlar::test::moved_rows_test {
 
-namespace ashlar::test {
+using namespace mlir;
 
 namespace {
 
@@ -36,31 +32,10 @@ OwningOpRef<ModuleOp> program(int64_t devices, StringRef from, StringRef body, S
   return module;
 }
 
-// What became of a program.
-struct Partitioned {
-  int64_t bytes = 0, estimatedBytes = 0; // that a device sends
-  int64_t halos = 0, others = 0;         // collectives
-};
-
-// Partitions a program, and checks that it computes what one device does, bit by bit.
-Partitioned partitioned(ModuleOp module) {
-  Partitioned found;
-  OwningOpRef<ModuleOp> inferred = module.clone(), after = module.clone();
-  REQUIRE(succeeded(layout::propagateLayouts(*inferred, /*splitVariables=*/false)));
-  FailureOr<layout::Estimate> estimate = layout::estimateLayouts(*inferred);
-  REQUIRE(succeeded(estimate));
-  found.estimatedBytes = estimate->programs.front().bytesSent;
-  REQUIRE(succeeded(partitionModule(*after)));
-  after->walk([&](dist::CollectiveOpInterface op) {
-    found.bytes += dist::collectiveBytes(op);
-    ++(op.getCollectiveKind() == CollectiveKind::Halo ? found.halos : found.others);
-  });
-  reference::EquivalenceOptions options;
-  options.functions = {"f"};
-  options.ranksAfter = dist::findMesh(module).getMesh().numDevices();
-  FailureOr<double> difference = reference::compareModules(module, *after, options);
-  REQUIRE(succeeded(difference));
-  CHECK(*difference == 0);
+// Partitions a program, whose results are to be those of one device, bit by bit.
+MeasuredPartition partitioned(ModuleOp module) {
+  MeasuredPartition found = measurePartition(module);
+  CHECK(found.difference == 0);
   return found;
 }
 
@@ -94,7 +69,7 @@ TEST_CASE("moved rows: a device sends the rows that others need, and nothing els
   };
   for (const Case &test : cases) {
     INFO(test.name);
-    Partitioned found = partitioned(*program(/*devices=*/4, "16x2xf64", test.body, test.to, test.isReplicated));
+    MeasuredPartition found = partitioned(*program(/*devices=*/4, "16x2xf64", test.body, test.to, test.isReplicated));
     CHECK(found.bytes == test.rows * 16);
     CHECK(found.bytes == found.estimatedBytes);
     CHECK(found.halos == test.halos);
@@ -120,11 +95,11 @@ TEST_CASE("moved rows: any slice, pad and concat on any number of devices", "[mo
             .str();
     CAPTURE(seed, devices, body);
     std::string from = llvm::formatv("{0}x3xf64", rows).str(), to = llvm::formatv("{0}x3xf64", padded + std::min(other, rows) + rows).str();
-    Partitioned found = partitioned(*program(devices, from, body, to));
+    MeasuredPartition found = partitioned(*program(devices, from, body, to));
     CHECK(found.bytes == found.estimatedBytes);
     halos += found.halos;
   }
   CHECK(halos >= 300);
 }
 
-} // namespace ashlar::test
+} // namespace ashlar::test::moved_rows_test

@@ -27,7 +27,7 @@ constexpr uint64_t kMostIndexBytes = uint64_t{1} << 30; // as many as a checkpoi
 constexpr uint64_t kMostNumber = uint64_t{1} << 48;     // of steps, samples and checkpoints; products of two fit
 constexpr int kDeepestJson = 16;
 constexpr size_t kMostOddPieces = 4096;
-constexpr const char *kChecksum = "checksum", *kNumber = "number", *kHost = "host", *kHosts = "hosts";
+constexpr const char *kChecksum = "checksum", *kNumber = "number", *kHost = "host", *kHosts = "hosts", *kParts = "parts";
 
 // Counters of the program have such names; parameters cannot (docs/checkpoints.md).
 constexpr const char *kCounterPrefix = "ashlar.";
@@ -112,6 +112,7 @@ CheckpointIndex indexFrom(const Json &json) {
   index.ranks = numberAt(json, "ranks");
   index.hosts = json.contains(kHosts) ? numberAt(json, kHosts) : 0;
   index.host = json.contains(kHosts) ? numberAt(json, kHost) : 0;
+  index.parts = json.contains(kParts) ? numberAt(json, kParts) : 1;
   index.number = json.contains(kNumber) ? numberAt(json, kNumber) : 0;
   index.epoch = numberAt(json, "epoch");
   index.step = numberAt(json, "step");
@@ -314,6 +315,9 @@ std::string writeIndex(const CheckpointIndex &index) {
   if (index.hosts != 0) {
     json[kHost] = index.host;
     json[kHosts] = index.hosts;
+  }
+  if (index.parts != 1) {
+    json[kParts] = index.parts;
   }
   json[kChecksum] = checksumOfIndex(json);
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

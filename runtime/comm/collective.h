@@ -28,6 +28,10 @@ struct Place {
   // Number of processes on the host of `process`, and how many of them come before it.
   int processesOnHost(int process) const;
   int indexOnHost(int process) const;
+
+  // Number of hosts, and the rank of number `index` on one of them, counted around its ranks.
+  int hosts() const;
+  int rankOnHost(int host, int index) const;
 };
 
 // One process' side of a barrier domain: the processes of this host that wait for each other in collectives over one set of axes.

@@ -37,6 +37,20 @@ int Place::indexOnHost(int process) const {
   return static_cast<int>(std::count(hostOfProcess.begin(), end, *end));
 }
 
+int Place::hosts() const {
+  return 1 + *std::max_element(hostOfProcess.begin(), hostOfProcess.end());
+}
+
+int Place::rankOnHost(int host, int index) const {
+  std::vector<int> ranks;
+  for (int process = 0; process < processes; ++process) {
+    if (hostOfProcess[static_cast<size_t>(process)] == host) {
+      ranks.push_back(process);
+    }
+  }
+  return ranks[static_cast<size_t>(index) % ranks.size()];
+}
+
 CollectiveContext CollectiveContext::beside() const {
   CollectiveContext result = *this;
   result.pool = nullptr; // it is busy with kernels
@@ -174,6 +188,10 @@ std::unique_ptr<ReceivingEnd> Communicator::prepareReceive(const ashlar_rt_trans
   return createReceivingEnd(context, variant, transfer);
 }
 
+std::unique_ptr<Exchange> Communicator::prepareExchange(const std::vector<int> &peers) const {
+  return std::make_unique<Exchange>(*context.transport, peers);
+}
+
 Status Communicator::gatherReports(const WindowReport &mine, std::vector<WindowReport> &all) {
   all.resize(static_cast<size_t>(place.processes));
   if (context.transport != nullptr) {
@@ -235,10 +253,10 @@ Status Communicator::fetch(uint32_t stage, uint64_t offset, uint64_t bytes, cons
       sink(device, data);
     } else if (place.rank == 0) {
       received.resize(bytes);
-      const size_t stream = context.transport->stream(firstRankOf(host), kCollectives);
+      const size_t stream = context.transport->stream(place.rankOnHost(host, /*index=*/0), kCollectives);
       ASHLAR_RETURN_IF_ERROR(context.transport->waitReceived(stream, context.transport->receive(stream, Part{received.data(), bytes})));
       sink(device, received.data());
-    } else if (isHere && place.rank == firstRankOf(host) && host != place.hostOfProcess[0]) {
+    } else if (isHere && place.rank == place.rankOnHost(host, /*index=*/0) && host != place.hostOfProcess[0]) {
       const size_t stream = context.transport->stream(/*peer=*/0, kCollectives);
       ASHLAR_RETURN_IF_ERROR(context.transport->waitSent(stream, context.transport->send(stream, Part{data, bytes})));
     }
@@ -250,20 +268,15 @@ Status Communicator::seal() {
   return context.transport != nullptr ? context.transport->seal() : Status();
 }
 
-int Communicator::firstRankOf(int host) const {
-  return static_cast<int>(std::find(place.hostOfProcess.begin(), place.hostOfProcess.end(), host) - place.hostOfProcess.begin());
-}
-
 // Makes the streams of fetch().
 void Communicator::openFetches() {
   const int mine = place.hostOfProcess[static_cast<size_t>(place.rank)], ofFirst = place.hostOfProcess[0];
-  const int hosts = 1 + *std::max_element(place.hostOfProcess.begin(), place.hostOfProcess.end());
-  for (int host = 0; host < hosts && place.rank == 0; ++host) {
+  for (int host = 0; host < place.hosts() && place.rank == 0; ++host) {
     if (host != ofFirst) {
-      context.transport->stream(firstRankOf(host), kCollectives);
+      context.transport->stream(place.rankOnHost(host, /*index=*/0), kCollectives);
     }
   }
-  if (mine != ofFirst && place.rank == firstRankOf(mine)) {
+  if (mine != ofFirst && place.rank == place.rankOnHost(mine, /*index=*/0)) {
     context.transport->stream(/*peer=*/0, kCollectives);
   }
 }

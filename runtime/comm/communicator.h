@@ -8,6 +8,7 @@
 #define ASHLAR_RUNTIME_COMM_COMMUNICATOR_H
 
 #include "runtime/comm/collective.h"
+#include "runtime/comm/exchange.h"
 #include "runtime/comm/transfer.h"
 
 #include <functional>
@@ -71,6 +72,9 @@ public:
   std::unique_ptr<SendingEnd> prepareSend(const ashlar_rt_transfer &transfer) const;
   std::unique_ptr<ReceivingEnd> prepareReceive(const ashlar_rt_transfer &transfer) const;
 
+  // Lays out an exchange with these ranks of other hosts, one at most. Each of them lays out one with this rank.
+  std::unique_ptr<Exchange> prepareExchange(const std::vector<int> &peers) const;
+
   // Connects the streams to other hosts that everything prepared so far uses. Every process calls it once, after the last prepare...() and
   // before the first collective or transfer runs; after it nobody can connect to this process any more.
   Status seal();
@@ -110,7 +114,6 @@ private:
   // Hands every rank the reports of all.
   Status gatherReports(const WindowReport &mine, std::vector<WindowReport> &all);
   SyncSet makeSet(int index, const std::vector<int> &components) const;
-  int firstRankOf(int host) const;
   void openFetches();
 
   const ashlar_rt_variant &variant;

@@ -19,9 +19,9 @@ struct Part {
   size_t bytes;
 };
 
-// Lanes of streams, each used by one thread at a time: of collectives, which run one after the other, and of each channel between pipeline
-// stages, kFirstChannel + its number.
-enum Lane : int { kCollectives = 0, kFirstChannel = 1 };
+// Lanes of streams, each used by one thread at a time: of collectives, which run one after the other, of an Exchange, and of each channel
+// between pipeline stages, kFirstChannel + its number.
+enum Lane : int { kCollectives = 0, kExchange = 1, kFirstChannel = 2 };
 
 // Streams of bytes between ranks. A stream has two directions; the bytes of each arrive in the order in which they were posted, and the two
 // sides need not cut them alike. Streams do not wait for each other. Functions without a wait never block.

@@ -6,6 +6,7 @@
 #include "runtime/base/output_file.h"
 #include "runtime/base/process.h"
 #include "runtime/comm/launch/job.h"
+#include "runtime/run/checkpoint/saver.h"
 #include "runtime/run/cpu_check.h"
 #include "runtime/run/same_options.h"
 #include "runtime/run/session.h"
@@ -140,7 +141,7 @@ void report(const Status &status, const Job &job) {
 
 // The run of a rank once it has an executor.
 Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const Options &options, const Job &job,
-                  Communicator &communicator, Executor &executor, Recorder *recorder, int dataThreads) {
+                  Communicator &communicator, Executor &executor, Recorder *recorder, Exchange *copies, int dataThreads) {
   Session session;
   session.image = &image;
   session.variant = &variant;
@@ -148,6 +149,7 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   session.communicator = &communicator;
   session.executor = &executor;
   session.recorder = recorder;
+  session.copies = copies;
   session.underMpirun = job.underMpirun();
   session.dataThreads = options.dataThreads > 0 ? options.dataThreads : dataThreads;
   ASHLAR_RETURN_IF_ERROR(image.training != nullptr     ? train(session)
@@ -193,11 +195,15 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   Recorder *const records = options.traceFile.empty() ? nullptr : &recorder;
   ExecutorOptions how{options.profile, options.checkNumerics, options.graph, records};
   Status status = target.createExecutor({image, *variant, *communicator, pool, how, fail}, executor);
+  std::unique_ptr<Exchange> copies;
+  if (status.ok()) {
+    status = prepareCopies(options, *communicator, copies);
+  }
   if (status.ok()) {
     status = communicator->seal();
   }
   if (status.ok()) {
-    status = runProgram(image, *variant, options, job, *communicator, *executor, records, cores.ofData);
+    status = runProgram(image, *variant, options, job, *communicator, *executor, records, copies.get(), cores.ofData);
   }
   exitStatus = exitStatusOf(status);
   const bool hasFailed = !status.ok();

@@ -148,7 +148,6 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
   CLI::App app(what + image.model_name + ", compiled by Ashlar for " + image.target + ".");
   options.seed = image.seed;
   uint64_t steps = 0;
-  std::string checkpointLocal;
   std::vector<std::string> inputs, outputs, renames;
   CLI::Option *stepsOption = nullptr;
   if (training != nullptr) {
@@ -177,7 +176,8 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
         ->type_name("N")
         ->check(checkCount)
         ->capture_default_str();
-    app.add_flag("--checkpoint-local", checkpointLocal, "keep on each host's own disk what its ranks need to go on");
+    app.add_flag("--checkpoint-local", options.checkpointParts,
+                 "keep on each host's own disk what its ranks need to go on; =2: and a copy of what those of the host before it need");
     app.add_flag("--sync-checkpoint", options.syncCheckpoint, "wait until each checkpoint is on disk");
     app.add_option("--resume", options.resume, "go on from this checkpoint, or the newest one in --checkpoint-dir")
         ->type_name("DIR|latest");
@@ -239,11 +239,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     if (options.syncCheckpoint && !options.savesCheckpoints) {
       return invalid("--sync-checkpoint but no checkpoint is written; add --checkpoint-dir DIR");
     }
-    if (!checkpointLocal.empty() && checkpointLocal != "true") {
-      return invalid("--checkpoint-local={}: copies on other hosts are not kept; give --checkpoint-local alone", checkpointLocal);
-    }
-    options.checkpointLocal = !checkpointLocal.empty();
-    if (options.checkpointLocal && !options.savesCheckpoints && options.resume.empty()) {
+    if (options.checkpointParts != 0 && !options.savesCheckpoints && options.resume.empty()) {
       return invalid("--checkpoint-local but no checkpoint is written or read; add --checkpoint-dir DIR");
     }
     if (options.resumePartial && options.resume.empty()) {

@@ -61,7 +61,7 @@ std::array<Told, kOptions> tell(const Options &options, bool tellsLines) {
            {"--save-parameters", Shape::kFlag, !options.parameterDirectory.empty() ? 1 : kNotGiven},
            {"--checkpoint-dir", Shape::kFlag, options.savesCheckpoints ? 1 : kNotGiven},
            {"--save-every", Shape::kNumber, options.saveEvery},
-           {"--checkpoint-local", Shape::kFlag, options.checkpointLocal ? 1 : kNotGiven},
+           {"--checkpoint-local", Shape::kNumber, options.checkpointParts != 0 ? options.checkpointParts : kNotGiven},
            {"--sync-checkpoint", Shape::kFlag, options.syncCheckpoint ? 1 : kNotGiven},
            {"--resume", Shape::kFlag, !options.resume.empty() ? 1 : kNotGiven},
            {"--resume latest", Shape::kFlag, options.resume == kLatest ? 1 : kNotGiven},

@@ -19,6 +19,7 @@ struct Session {
   Communicator *communicator = nullptr;
   Executor *executor = nullptr;
   Recorder *recorder = nullptr; // with --trace: records the executor's spans
+  Exchange *copies = nullptr;   // of checkpoints with the hosts beside; null: none are kept
   bool underMpirun = false;
   int dataThreads = 1; // that prepare batches
 };

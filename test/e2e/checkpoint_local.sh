@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Folders of checkpoints of several hosts. One that hosts do not share is named before the first step. With --checkpoint-local each host keeps its
-# part: a run goes on with the bits of one that nobody stopped, on any strategy, and what a host lost is named. Hosts are pretended, each with a
-# folder of its own as the current one.
+# part: a run goes on with the bits of one that nobody stopped, on any strategy, and what a host lost is named. With copies of the part of another
+# host one host is enough. Hosts are pretended, each with a folder of its own as the current one.
 
 . "$(dirname "$0")/common.sh"
 
@@ -26,6 +26,8 @@ job across "$tp $dp" 'rules { match: "fc1.weight" layout: "[{tp}, {}]" }'
 "$tools/ashlarc" mlp.onnx --job replicas.txtpb --mesh dp=2 -o pair
 "$tools/ashlarc" mlp.onnx --job zero3.txtpb --mesh dp=2 -o pair_zero3
 
+"$tools/ashlarc" mlp.onnx --job zero3.txtpb --mesh dp=6 -o six
+
 printf '#!/bin/sh\ncd "host_$((OMPI_COMM_WORLD_RANK / 2))" && exec "../$@"\n' > on_host
 # on_hosts PROGRAM OPTIONS...: four ranks on two hosts.
 printf '#!/bin/bash\nexec mpirun --quiet -n 4 ./on_host "$1" --threads 1 "${@:2}"\n' > on_hosts
@@ -34,6 +36,19 @@ export ASHLAR_FORCE_HOSTS=2
 
 clean() {
   rm -rf host_0/* host_1/*
+}
+
+# stored_bytes CHECKPOINT: of the tensors in its rank files.
+stored_bytes() {
+  python3 - "$1"/rank-*.safetensors <<'END'
+import json, sys
+total = 0
+for path in sys.argv[1:]:
+    with open(path, "rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    total += sum(b - a for a, b in (one["data_offsets"] for name, one in header.items() if name != "__metadata__"))
+print(total)
+END
 }
 
 # one_line TEXT COMMAND...: the command fails, and its error is this one line.
@@ -50,8 +65,10 @@ one_line "error: rank 0: --checkpoint-local but the folder $PWD/shared on $(host
   ./on_hosts replicas --steps 2 --checkpoint-dir "$PWD/shared" --checkpoint-local
 [ -z "$(find . -name '.ashlar-*-*')" ] || fail "left behind: $(find . -name '.ashlar-*-*' | xargs)"
 ./on_hosts replicas --steps 2 --checkpoint-dir "$PWD/shared" > shared.log || fail "a shared folder is refused"
-one_line "error: --checkpoint-local=2: copies on other hosts are not kept; give --checkpoint-local alone" \
-  ./on_hosts replicas --checkpoint-dir ckpt --checkpoint-local=2
+one_line "error: --checkpoint-local=3 but the ranks run on 2 hosts; give at most their number" \
+  ./on_hosts replicas --checkpoint-dir ckpt --checkpoint-local=3
+one_line "error: rank 2: started with --checkpoint-local 1 but rank 0 with --checkpoint-local 2; give all ranks the same options" \
+  mpirun --quiet -n 2 ./on_host replicas --checkpoint-dir ckpt --checkpoint-local=2 : -n 2 ./on_host replicas --checkpoint-dir ckpt --checkpoint-local
 one_line "error: --checkpoint-local but no checkpoint is written or read; add --checkpoint-dir DIR" ./on_hosts replicas --checkpoint-local
 
 # Each strategy goes on with the same bits.
@@ -70,6 +87,42 @@ for program in replicas zero3 stages parts across; do
     grep -q "the part of host $host of 2$" show.log || { cat show.log >&2; fail "nothing says that it is a part"; }
   done
 done
+
+# With copies of the other host's part one host has all that any run needs, whichever is left, and each byte is there once.
+for program in zero3 stages parts across; do
+  clean
+  ./on_hosts $program --steps 8 --save-every 4 --checkpoint-dir ckpt --checkpoint-local=2 > copies.log || fail "$program: no copies are kept"
+  for host in 0 1; do
+    "$tools/ashlar-ckpt" verify "host_$host/ckpt/ashlar-1_8" > verify.log || { cat verify.log >&2; fail "$program: the copies on host $host are damaged"; }
+    "$tools/ashlar-ckpt" show "host_$host/ckpt/ashlar-1_8" > show.log
+    grep -q "the part of host $host and 1 before it of 2$" show.log || { cat show.log >&2; fail "nothing says that copies are there"; }
+    ASHLAR_FORCE_HOSTS=1 mpirun -n 2 ./pair --threads 1 --steps 12 --resume host_$host/ckpt/ashlar-1_8 --resume-partial --save-parameters alone > alone.log
+    expect_same_parameters expected_$program alone 1e-5
+  done
+  ./on_hosts $program --steps 8 --checkpoint-dir "$PWD/shared" > shared.log
+  whole=$(stored_bytes shared/ashlar-1_8)
+  for host in 0 1; do
+    kept=$(stored_bytes host_$host/ckpt/ashlar-1_8)
+    [ "$kept" = "$whole" ] || fail "$program: host $host keeps $kept bytes of $whole"
+  done
+  # The copies that the other host keeps go back to one that lost its folder.
+  rm -r host_1/ckpt
+  cp -r host_0/ckpt host_1/ckpt
+  ./on_hosts $program --steps 12 --checkpoint-dir ckpt --checkpoint-local=2 --resume latest --save-parameters "$PWD/again_$program" > back.log 2>&1 ||
+    { cat back.log >&2; fail "$program: does not go on from a copy"; }
+  diff -r "expected_$program" "again_$program" > /dev/null || fail "$program: goes on from a copy with other numbers"
+done
+
+# Of three hosts each keeps the part of the one before it, and no more: host 0 that of host 2.
+clean
+mkdir -p host_2
+ASHLAR_FORCE_HOSTS=3 mpirun --quiet -n 6 ./on_host six --threads 1 --steps 4 --checkpoint-dir ckpt --checkpoint-local=2 > three.log
+for host in 0 1 2; do
+  "$tools/ashlar-ckpt" verify "host_$host/ckpt/ashlar-1_4" > verify.log || { cat verify.log >&2; fail "the copies on host $host of 3 are damaged"; }
+done
+one_line "it is the part of host 0 of 3, which --checkpoint-local kept; start the same ranks on the hosts that wrote it" \
+  env ASHLAR_FORCE_HOSTS=1 mpirun --quiet -n 2 ./pair_zero3 --threads 1 --steps 12 --resume host_0/ckpt/ashlar-1_4
+rm -r host_2
 
 # Replicas: each host has all, so one goes on alone, whichever is left. Shards do not.
 clean

@@ -74,7 +74,8 @@ std::string shapeText(const std::vector<int64_t> &shape) {
 
 // Which part of all pieces it has.
 std::string stateText(const CheckpointIndex &index) {
-  return index.hosts == 0 ? "whole" : fmt::format("the part of host {} of {}", index.host, index.hosts);
+  const std::string before = index.parts == 1 ? "" : fmt::format(" and {} before it", index.parts - 1);
+  return index.hosts == 0 ? "whole" : fmt::format("the part of host {}{} of {}", index.host, before, index.hosts);
 }
 
 Status list(const std::string &directory) {

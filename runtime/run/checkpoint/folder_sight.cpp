@@ -33,7 +33,7 @@ Status makeEmpty(const std::string &path) {
 // Compares what this rank sees with what it should. `fileOf(host)` is the file of a host.
 template <typename FileOf> Status look(const std::string &directory, bool isLocal, const Place &seat, FileOf fileOf) {
   const int self = seat.hostOfProcess[static_cast<size_t>(seat.rank)];
-  const int last = isLocal ? *std::max_element(seat.hostOfProcess.begin(), seat.hostOfProcess.end()) : 0;
+  const int last = isLocal ? seat.hosts() - 1 : 0;
   for (int host = 0; host <= last; ++host) {
     const bool isSeen = access(fileOf(host).c_str(), F_OK) == 0, isOwn = !isLocal || host == self;
     if (isSeen == isOwn) {

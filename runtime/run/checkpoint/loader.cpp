@@ -163,7 +163,7 @@ Status Loader::openCheckpoint() {
   }
   std::string folder = options.resume;
   if (folder == kLatest) {
-    ASHLAR_RETURN_IF_ERROR(options.checkpointLocal ? findLatestOfHosts(folder) : findLatest(folder));
+    ASHLAR_RETURN_IF_ERROR(options.checkpointParts != 0 ? findLatestOfHosts(folder) : findLatest(folder));
     if (folder.empty()) {
       told.push_back(fmt::format("no checkpoint in {}: the run starts from {}", options.checkpointDirectory,
                                  options.initFrom.empty() ? "the beginning" : options.initFrom));

@@ -44,15 +44,12 @@ uint64_t bytesOf(const ashlar_rt_tensor &tensor, const Piece &piece) {
   return bytes;
 }
 
-// A piece, and who holds it.
-struct HeldPiece {
-  SavedPiece saved;
-  int process;
-};
+// A piece, once for each device that holds it.
+using Holders = std::vector<SavedPiece>;
 
-// The distinct pieces of a tensor on a host, each with all its holders.
-std::vector<std::vector<HeldPiece>> holdersOnHost(const ashlar_rt_variant &variant, const Place &seat, int host, const char *name) {
-  std::vector<std::vector<HeldPiece>> groups;
+// The distinct pieces of a tensor on a host.
+std::vector<Holders> holdersOnHost(const ashlar_rt_variant &variant, const Place &seat, int host, const char *name) {
+  std::vector<Holders> groups;
   for (const ashlar_rt_variant &stage : Stages(variant)) {
     const ashlar_rt_tensor *tensor = findTensor(stage, name);
     const Mesh mesh(stage);
@@ -67,9 +64,9 @@ std::vector<std::vector<HeldPiece>> holdersOnHost(const ashlar_rt_variant &varia
       if (bytes == 0) { // padding, or the tensor is empty
         continue;
       }
-      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto &each) { return each[0].saved.piece == piece; });
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const Holders &each) { return each[0].piece == piece; });
       group = group == groups.end() ? groups.emplace(groups.end()) : group;
-      group->push_back({{tensor, device, piece, bytes}, process});
+      group->push_back({tensor, device, process, piece, bytes});
     }
   }
   return groups;
@@ -105,25 +102,43 @@ std::vector<SavedPiece> savedPieces(const ashlar_rt_variant &variant, const Mesh
       }
       const Piece piece = pieceOf(variant, tensor, static_cast<uint32_t>(device));
       if (const uint64_t bytes = bytesOf(tensor, piece); bytes != 0) { // else the piece is padding, or the tensor empty
-        pieces.push_back({&tensor, device, piece, bytes});
+        pieces.push_back({&tensor, device, mesh.processOf(device), piece, bytes});
       }
     }
   }
   return pieces;
 }
 
-std::vector<SavedPiece> hostPieces(const ashlar_rt_variant &variant, const Place &seat, int process) {
+std::vector<SavedPiece> hostPieces(const ashlar_rt_variant &variant, const Place &seat, uint64_t parts, int process) {
   std::vector<SavedPiece> pieces;
   const std::vector<SavedTensor> tensors = savedTensors(variant);
-  const int host = seat.hostOfProcess[static_cast<size_t>(process)];
+  const int self = seat.hostOfProcess[static_cast<size_t>(process)], hosts = seat.hosts();
   for (size_t number = 0; number < tensors.size(); ++number) {
-    for (const std::vector<HeldPiece> &holders : holdersOnHost(variant, seat, host, tensors[number].tensor->name)) {
-      if (const HeldPiece &writer = holders[number % holders.size()]; writer.process == process) {
-        pieces.push_back(writer.saved);
+    std::vector<Piece> kept; // on this host, by any of its ranks
+    for (int distance = 0; distance < static_cast<int>(parts); ++distance) {
+      const int host = (self + hosts - distance) % hosts;
+      for (const Holders &holders : holdersOnHost(variant, seat, host, tensors[number].tensor->name)) {
+        if (std::find(kept.begin(), kept.end(), holders[0].piece) != kept.end()) {
+          continue;
+        }
+        kept.push_back(holders[0].piece);
+        const SavedPiece &piece = holders[number % holders.size()];
+        if (seat.rankOnHost(self, seat.indexOnHost(piece.process)) == process) {
+          pieces.push_back(piece);
+        }
       }
     }
   }
   return pieces;
+}
+
+std::vector<int> keepersOf(const Place &seat, uint64_t parts, int process) {
+  std::vector<int> keepers;
+  const int self = seat.hostOfProcess[static_cast<size_t>(process)];
+  for (int distance = 1; distance < static_cast<int>(parts); ++distance) {
+    keepers.push_back(seat.rankOnHost((self + distance) % seat.hosts(), seat.indexOnHost(process)));
+  }
+  return keepers;
 }
 
 void packPiece(const SavedPiece &saved, const char *local, char *to) {

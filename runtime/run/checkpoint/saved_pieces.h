@@ -23,10 +23,11 @@ struct SavedTensor {
 };
 std::vector<SavedTensor> savedTensors(const ashlar_rt_variant &variant);
 
-// A piece that a device writes.
+// A piece that a rank writes.
 struct SavedPiece {
   const ashlar_rt_tensor *tensor;
-  int device; // of the mesh
+  int device;  // of the mesh, that holds it
+  int process; // of the device: the rank that writes it, or hands it to that one
   Piece piece;
   uint64_t bytes; // without padding
 };
@@ -36,8 +37,13 @@ struct SavedPiece {
 std::vector<SavedPiece> savedPieces(const ashlar_rt_variant &variant, const Mesh &mesh, int first, int count);
 
 // Returns the pieces that a rank writes where each host keeps its part: all that devices of the host hold, each once. Those with the same
-// piece take turns as above, the ranks of all stages on the host counted. `variant` is of any stage.
-std::vector<SavedPiece> hostPieces(const ashlar_rt_variant &variant, const Place &seat, int process);
+// piece take turns as above, the ranks of all stages on the host counted. Of `parts` hosts in all, its own and those before it, counted
+// around, a host has what it does not hold sent: the rank of each that would write a piece there hands it to its keeper. `variant` is of
+// any stage.
+std::vector<SavedPiece> hostPieces(const ashlar_rt_variant &variant, const Place &seat, uint64_t parts, int process);
+
+// Returns the ranks that keep copies of the pieces that `process` writes, one on each of the `parts` - 1 hosts behind its own.
+std::vector<int> keepersOf(const Place &seat, uint64_t parts, int process);
 
 // Copies a piece without its padding. `local` holds the device's buffer.
 void packPiece(const SavedPiece &saved, const char *local, char *to);

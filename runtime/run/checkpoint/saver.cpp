@@ -54,6 +54,27 @@ std::vector<int64_t> dimsOf(const std::array<int64_t, ASHLAR_RT_MAX_RANK> &dims,
 
 } // namespace
 
+Status prepareCopies(const Options &options, Communicator &communicator, std::unique_ptr<Exchange> &copies) {
+  const Place &seat = communicator.seat();
+  const uint64_t parts = options.checkpointParts, hosts = static_cast<uint64_t>(seat.hosts());
+  if (parts > hosts) {
+    return invalid("--checkpoint-local={} but the ranks run on {} {}; give at most their number", parts, hosts,
+                   hosts == 1 ? "host" : "hosts")
+        .share();
+  }
+  std::vector<int> peers = keepersOf(seat, parts, seat.rank);
+  for (int process = 0; process < seat.processes; ++process) {
+    const std::vector<int> theirs = keepersOf(seat, parts, process);
+    if (std::find(theirs.begin(), theirs.end(), seat.rank) != theirs.end()) {
+      peers.push_back(process);
+    }
+  }
+  if (!peers.empty() && options.savesCheckpoints) {
+    copies = communicator.prepareExchange(peers);
+  }
+  return Status();
+}
+
 Saver::~Saver() {
   if (thread.joinable()) {
     thread.join();
@@ -99,8 +120,9 @@ Status Saver::prepare(const DataPosition &where, Tell teller) {
     const std::vector<int64_t> start = dimsOf(saved.piece.start, tensor.rank), size = dimsOf(saved.piece.size, tensor.rank);
     stored.push_back({pieceName(tensor.name, shape, start, size), tensor.buffer.dtype, size, bytes, saved.bytes});
     bytes += saved.bytes;
-    largest = std::max(largest, saved.bytes == saved.tensor->buffer.bytes ? 0 : saved.tensor->buffer.bytes);
+    largest = std::max(largest, saved.bytes == saved.tensor->buffer.bytes || !holds(saved) ? 0 : saved.tensor->buffer.bytes);
   }
+  findCopied();
   buffer.reset(new (std::nothrow) char[bytes]);
   if (!buffer) {
     return unavailable("{} bytes for a checkpoint: out of memory", bytes);
@@ -117,7 +139,7 @@ Status Saver::openFolder() {
     return Status();
   }
   Communicator &communicator = *session.communicator;
-  ASHLAR_RETURN_IF_ERROR(checkFolderSight(session.options->checkpointDirectory, session.options->checkpointLocal, communicator));
+  ASHLAR_RETURN_IF_ERROR(checkFolderSight(session.options->checkpointDirectory, session.options->checkpointParts != 0, communicator));
   ASHLAR_RETURN_IF_ERROR(communicator.agree(leads() ? folder.prepare(lock) : Status()));
   // One number for all folders of hosts.
   const uint64_t mine = leads() ? folder.nextNumber() : 0;
@@ -128,12 +150,29 @@ Status Saver::openFolder() {
 }
 
 bool Saver::leads() const {
-  return leadsFolder(*session.communicator, session.options->checkpointLocal);
+  return leadsFolder(*session.communicator, session.options->checkpointParts != 0);
 }
 
 std::vector<SavedPiece> Saver::piecesOf(const ashlar_rt_variant &stage, const Mesh &mesh, int process) const {
-  return session.options->checkpointLocal ? hostPieces(stage, session.communicator->seat(), process)
-                                          : savedPieces(stage, mesh, mesh.firstDeviceOf(process), mesh.devicesPerProcess());
+  const uint64_t parts = session.options->checkpointParts;
+  return parts != 0 ? hostPieces(stage, session.communicator->seat(), parts, process)
+                    : savedPieces(stage, mesh, mesh.firstDeviceOf(process), mesh.devicesPerProcess());
+}
+
+// Finds which of this rank's pieces its keepers write, in the order in which they expect them.
+void Saver::findCopied() {
+  const uint64_t parts = session.options->checkpointParts;
+  const Place &seat = session.communicator->seat();
+  for (const int keeper : keepersOf(seat, parts, seat.rank)) {
+    for (const SavedPiece &kept : hostPieces(*session.variant, seat, parts, keeper)) {
+      const auto found = std::find_if(pieces.begin(), pieces.end(), [&](const SavedPiece &own) {
+        return own.piece == kept.piece && std::strcmp(own.tensor->name, kept.tensor->name) == 0;
+      });
+      if (holds(kept)) {
+        copied.push_back({static_cast<size_t>(found - pieces.begin()), keeper});
+      }
+    }
+  }
 }
 
 // Runs a part in the thread.
@@ -174,6 +213,9 @@ Status Saver::begin(uint64_t steps) {
   ASHLAR_RETURN_IF_ERROR(session.executor->wait());
   for (size_t i = 0; i < pieces.size(); ++i) {
     const SavedPiece &saved = pieces[i];
+    if (!holds(saved)) {
+      continue;
+    }
     char *to = buffer.get() + stored[i].begin;
     const bool isPadded = saved.bytes != saved.tensor->buffer.bytes;
     ASHLAR_RETURN_IF_ERROR(
@@ -187,9 +229,10 @@ Status Saver::begin(uint64_t steps) {
   index.target = session.image->target;
   index.mesh = meshText(*session.variant);
   index.ranks = static_cast<uint64_t>(session.communicator->processes());
-  if (const Place &seat = session.communicator->seat(); session.options->checkpointLocal) {
+  if (const Place &seat = session.communicator->seat(); session.options->checkpointParts != 0) {
     index.host = static_cast<uint64_t>(seat.hostOfProcess[static_cast<size_t>(seat.rank)]);
-    index.hosts = static_cast<uint64_t>(*std::max_element(seat.hostOfProcess.begin(), seat.hostOfProcess.end())) + 1;
+    index.hosts = static_cast<uint64_t>(seat.hosts());
+    index.parts = session.options->checkpointParts;
   }
   index.number = number++;
   index.epoch = epoch;
@@ -203,8 +246,25 @@ Status Saver::begin(uint64_t steps) {
   return Status();
 }
 
+// Hands pieces to their keepers, and receives those that this rank keeps. Nothing comes before it that may fail: the others wait for it.
+Status Saver::exchangeCopies() {
+  if (session.copies == nullptr) {
+    return Status();
+  }
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (!holds(pieces[i])) {
+      session.copies->receive(pieces[i].process, Part{buffer.get() + stored[i].begin, stored[i].bytes});
+    }
+  }
+  for (const KeptElsewhere &one : copied) {
+    session.copies->send(one.keeper, Part{buffer.get() + stored[one.piece].begin, stored[one.piece].bytes});
+  }
+  return session.copies->wait();
+}
+
 // What the thread of every rank does.
 Status Saver::writeRankFile() {
+  ASHLAR_RETURN_IF_ERROR(exchangeCopies());
   for (size_t i = 0; trained && i < pieces.size(); ++i) {
     ASHLAR_RETURN_IF_ERROR(trained->check(pieces[i], buffer.get() + stored[i].begin));
   }

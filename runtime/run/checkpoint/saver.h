@@ -26,6 +26,10 @@ struct DataPosition {
   uint64_t stepsPerEpoch = 1, samplesAStep = 0, samples = 0;
 };
 
+// Lays out the exchange of copies that hosts keep of each other's parts; null: none are kept. Before Communicator::seal(). Fails alike on
+// all ranks when there are fewer hosts than parts.
+Status prepareCopies(const Options &options, Communicator &communicator, std::unique_ptr<Exchange> &copies);
+
 // Used by the main thread of every rank, at the same places.
 class Saver {
 public:
@@ -74,8 +78,16 @@ private:
     uint32_t stops;
   };
 
+  // A piece, by its number, that another rank writes, too.
+  struct KeptElsewhere {
+    size_t piece;
+    int keeper;
+  };
+
   // Whether this rank takes care of the folder.
   bool leads() const;
+  bool holds(const SavedPiece &piece) const { return piece.process == session.communicator->rank(); }
+  void findCopied();
   // The pieces that a rank writes.
   std::vector<SavedPiece> piecesOf(const ashlar_rt_variant &stage, const Mesh &mesh, int process) const;
   Status begin(uint64_t steps);
@@ -83,7 +95,7 @@ private:
   Status look(int &signal);
   Status wait();
   Status endPart(bool failed);
-  void writePieces();
+  Status exchangeCopies();
   Status writeRankFile();
   Status commit();
   void removeOld();
@@ -98,6 +110,7 @@ private:
   Tell tell;
   std::vector<SavedPiece> pieces;
   std::vector<StoredTensor> stored; // the same, as the file of this rank names them
+  std::vector<KeptElsewhere> copied;
   std::unique_ptr<char[]> buffer;
   std::vector<char> padded;              // a piece with its padding
   std::optional<TrainedTensors> trained; // on_nonfinite: STOP

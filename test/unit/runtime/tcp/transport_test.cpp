@@ -86,7 +86,7 @@ TEST_CASE("streams: random cuts, both ways, two threads a rank", "[runtime][comm
           CHECK(transport.stream(peer, lane) == stream);
           Status &mine = found[bodies.size()];
           bodies.emplace_back([&transport, &mine, rank, peer, lane, stream, bytes] {
-            mine = converse(transport, rank, peer, lane, stream, bytes, /*naps=*/lane == kFirstChannel);
+            mine = converse(transport, rank, peer, lane, stream, bytes, /*naps=*/lane == kExchange);
           });
         }
       }

@@ -41,6 +41,10 @@ LayoutAttr findLayout(Value value) {
   return function ? function.getArgAttrOfType<LayoutAttr>(argument.getArgNumber(), kLayoutAttr) : LayoutAttr();
 }
 
+bool isPlaced(Operation *op) {
+  return op->hasAttr(kExplicitAttr) || op->hasAttr(kOperandLayoutsAttr);
+}
+
 AxisList toAxisList(ArrayAttr axes) {
   return llvm::to_vector<2>(axes.getAsRange<StringAttr>());
 }

@@ -79,6 +79,9 @@ inline constexpr llvm::StringLiteral kOperandLayoutsAttr = "dist.operand_layouts
 // the op computes in the layouts it carries, and no pass moves it or puts others in its place; equal ones are merged (unit).
 inline constexpr llvm::StringLiteral kExplicitAttr = "dist.explicit";
 
+// Whether the model gives the op layouts of its own, by one of the two.
+bool isPlaced(mlir::Operation *op);
+
 // Attribute of parameters that optimizer parallelism leaves replicated: why (ReplicatedAttr).
 inline constexpr llvm::StringLiteral kReplicatedAttr = "dist.replicated";
 

@@ -85,7 +85,7 @@ public:
     Attention found;
     found.last = last;
     found.value = last.getRhs();
-    if (last.getTransposeA() || last.getTransposeB() || isPlaced(last)) {
+    if (last.getTransposeA() || last.getTransposeB() || dist::isPlaced(last)) {
       return std::nullopt;
     }
     Value weights = last.getLhs();
@@ -109,13 +109,10 @@ public:
   }
 
 private:
-  // A model of mode HYBRID gives its tensors layouts.
-  static bool isPlaced(Operation *op) { return op->hasAttr(dist::kExplicitAttr) || op->hasAttr(dist::kOperandLayoutsAttr); }
-
   // Returns the op that makes a score or weight, unless something else reads it.
   Operation *enter(Attention &found, Value value, unsigned uses = 1) {
     Operation *op = value ? value.getDefiningOp() : nullptr;
-    if (!op || !value.hasNUses(uses) || isPlaced(op)) {
+    if (!op || !value.hasNUses(uses) || dist::isPlaced(op)) {
       return nullptr;
     }
     found.inner.push_back(op);
@@ -166,7 +163,7 @@ private:
     auto select = dyn_cast<nn::SelectOp>(op);
     auto compare = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nn::CompareOp();
     return compare && compare.getPredicate() == nn::Predicate::Ne && compare.getLhs() == compare.getRhs() &&
-           compare.getLhs() == select.getOnFalse() && compare->hasOneUse() && !isPlaced(compare);
+           compare.getLhs() == select.getOnFalse() && compare->hasOneUse() && !dist::isPlaced(compare);
   }
 
   // The weights of which some rows are 0 instead: where a row sees no key, as ONNX's Attention has them, or those of NaN, which are the
@@ -179,7 +176,7 @@ private:
     }
     auto rows = select.getCondition().getDefiningOp<nn::BroadcastOp>();
     const bool isOfRows = rows && !llvm::is_contained(rows.getDims(), rows.getType().getRank() - 1);
-    if (found.zeroedRows || !isOfRows || isPlaced(rows) || splatOfValue(select.getOnTrue()) != 0.0) {
+    if (found.zeroedRows || !isOfRows || dist::isPlaced(rows) || splatOfValue(select.getOnTrue()) != 0.0) {
       return {};
     }
     found.zeroedRows = rows;

@@ -7,7 +7,6 @@
 #include "dialects/dist/dist.h"
 #include "dialects/dist/stages.h"
 #include "dialects/nn/nn.h"
-#include "dialects/nn/paths.h"
 #include "dialects/nn/programs.h"
 #include "test/fuzz/random_layout.h"
 #include "test/fuzz/random_program.h"
@@ -24,16 +23,33 @@ namespace {
 
 constexpr int64_t kMostStages = 4, kMostMore = 3; // micro-batches than stages
 
+// Returns the module of an op: 3 of "m3.op7". What the loss adds has other paths.
+std::optional<int64_t> moduleOf(Operation *op) {
+  StringRef path = nn::getPath(op->getLoc());
+  int64_t number = 0;
+  return path.consume_front("m") && !path.split('.').first.getAsInteger(10, number) ? std::optional(number) : std::nullopt;
+}
+
+// Returns the modules whose ops are on a stage of their own: no op of them is in a loop of another module.
+std::set<int64_t> modulesOf(Block &body) {
+  std::set<int64_t> modules, inLoops;
+  for (Operation &outer : body) {
+    outer.walk([&](Operation *op) {
+      if (std::optional<int64_t> module = moduleOf(op)) {
+        (module == moduleOf(&outer) ? modules : inLoops).insert(*module);
+      }
+    });
+  }
+  for (int64_t module : inLoops) {
+    modules.erase(module);
+  }
+  return modules;
+}
+
 // Puts some modules on virtual stages, in the order of their ops, so that none goes backward. The last module stays without: what makes
 // the loss may be of it, and has to be on the last stage.
 void drawRules(Dice &dice, const pipelines::Stages &pipeline, ModuleOp program) {
-  std::set<int64_t> modules; // "m3.op7" is an op of module 3; what the loss adds has other paths
-  for (StringRef path : nn::pathsOf(nn::findProgram(program, nn::ProgramRole::TrainStep).front())) {
-    int64_t number = 0;
-    if (path.consume_front("m") && !path.split('.').first.getAsInteger(10, number)) {
-      modules.insert(number);
-    }
-  }
+  const std::set<int64_t> modules = modulesOf(nn::findProgram(program, nn::ProgramRole::TrainStep).front());
   Builder b(program.getContext());
   SmallVector<Attribute> rules;
   int64_t stage = 0;

@@ -83,7 +83,7 @@ InterleavedDims::InterleavedDims(const LayoutProblem &problem) : problem(problem
 void InterleavedDims::addCuts(unsigned op) {
   const ProblemOp &row = problem.ops[op];
   const unsigned rank = row.rule && row.results.size() == 1 ? problem.typeOf(row.results.front()).getRank() : 0;
-  for (unsigned dim = 0; dim < rank && !row.op->hasAttr(dist::kExplicitAttr); ++dim) {
+  for (unsigned dim = 0; dim < rank && !dist::isPlaced(row.op); ++dim) {
     int64_t unit = findUnit(row.op, dim), largest = 0;
     auto axesOf = [&](unsigned value) {
       return dist::withoutUnitAxes(problem.mesh, problem.tensors[problem.values[value].tensor].given->layout).dims[dim];

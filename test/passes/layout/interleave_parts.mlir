@@ -176,3 +176,19 @@ func.func @found_rows(%x: tensor<8x2xf32> {dist.layout = #dist.layout<[{"tp"}, {
   }
   return %rows : tensor<3x4x2xf32>
 }
+
+// -----
+
+// An op that takes an operand in a layout of its own keeps its parts in their order.
+// CHECK-LABEL: @given_operand
+// CHECK-NOT: nn.transpose
+// CHECK: nn.concat %{{.*}}, %{{.*}} dim = 1 {dist.layouts = {{.*}}, dist.operand_layouts = [#dist.layout<[{"tp"}, {}]>, unit]} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x8xf32>
+dist.mesh @mesh <["tp" = 2]>
+func.func @given_operand(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) -> (tensor<3x2x8xf32> {dist.layout = #dist.layout<[{}, {}, {"tp"}]>}) {
+  %last, %all = nn.repeat 3 carried(%h = %x) : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<3x2x8xf32>) {
+    %next = nn.tanh %h : tensor<2x4xf32>
+    %both = nn.concat %next, %h dim = 1 {dist.operand_layouts = [#dist.layout<[{"tp"}, {}]>, unit]} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x8xf32>
+    nn.yield %next, %both : tensor<2x4xf32>, tensor<2x8xf32>
+  }
+  return %all : tensor<3x2x8xf32>
+}

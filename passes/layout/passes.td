@@ -174,7 +174,8 @@ def InterleavePartsPass : Pass<"ashlar-interleave-parts", "::mlir::ModuleOp"> {
         %g = nn.reshape %p {...} : tensor<2x2x1x2xf32> -> tensor<2x4xf32>
 
     A dim keeps its order where a loop would have to put elements in order, where its parts have several sizes, and where the devices do not
-    divide the size of a part.
+    divide the size of a part. All keep theirs where less time is spent sending so: where slices need no elements of other devices, or few
+    in few iterations.
 
     Needs: ashlar-flatten-repeats, ashlar-propagate-layouts. Leaves: layouts on all ops.
   }];

@@ -10,6 +10,7 @@
 #include "dialects/dist/recompute_rules.h"
 #include "dialects/nn/programs.h"
 #include "dialects/nn/repeat.h"
+#include "passes/layout/passes.h"
 #include "passes/layout/redistribute/decide.h"
 #include "passes/layout/redistribute/estimate.h"
 #include "test/fuzz/executable.h"
@@ -306,6 +307,14 @@ int64_t countRuns(Operation *op) {
   return runs;
 }
 
+// Estimates the layouts of a module once the parts of its dims are in their order.
+FailureOr<layout::Estimate> estimateOrdered(ModuleOp module) {
+  OwningOpRef<ModuleOp> ordered = module.clone();
+  PassManager passes(module.getContext());
+  passes.addPass(layout::createInterleavePartsPass());
+  return failed(passes.run(*ordered)) ? FailureOr<layout::Estimate>(failure()) : layout::estimateLayouts(*ordered);
+}
+
 // Compares what the programs send by their estimate with what they send once they are partitioned; returns what differs. Blocks of a
 // computation send what the whole would, but each of their messages is rounded to bytes by itself.
 std::string compareEstimate(ModuleOp partitioned, const layout::Estimate &estimate) {
@@ -369,7 +378,7 @@ Verdict checkProgram(ModuleOp program, const CheckOptions &options) {
   } else {
     pipelines::addDistPasses(dist, addLayoutPasses(layout, *after));
     FailureOr<layout::Estimate> estimated = failure();
-    if (failed(layout.run(*after)) || failed(estimated = layout::estimateLayouts(*after))) {
+    if (failed(layout.run(*after)) || failed(estimated = estimateOrdered(*after))) {
       return {FailureKind::Passes, error.text};
     }
     countFlatRepeats(*after, options.census);

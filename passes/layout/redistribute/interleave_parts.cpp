@@ -7,6 +7,7 @@
 #include "dialects/support/tensor_values.h"
 #include "passes/layout/inference/given_layout.h"
 #include "passes/layout/passes.h"
+#include "passes/layout/redistribute/estimate.h"
 #include "passes/layout/redistribute/interleaved_dims.h"
 
 #include "mlir/IR/ImplicitLocOpBuilder.h"
@@ -195,6 +196,17 @@ private:
   std::map<std::tuple<void *, unsigned, int64_t>, Value> spreadValues;          // by value, dim and unit
 };
 
+// Returns the time of what the programs of a module send, one after the other.
+FailureOr<int64_t> sendPsOf(ModuleOp module) {
+  FailureOr<Estimate> estimate = estimateLayouts(module);
+  if (failed(estimate)) {
+    return failure();
+  }
+  int64_t sum = 0;
+  llvm::for_each(estimate->programs, [&](const ProgramEstimate &program) { sum += program.sendPs; });
+  return sum;
+}
+
 struct InterleaveParts : impl::InterleavePartsPassBase<InterleaveParts> {
   using InterleavePartsPassBase::InterleavePartsPassBase;
 
@@ -211,7 +223,22 @@ struct InterleaveParts : impl::InterleavePartsPassBase<InterleaveParts> {
       return signalPassFailure();
     }
     const InterleavedDims dims(*problem);
-    Interleaver(*problem, dims).run();
+    if (dims.getCuts().empty()) {
+      return;
+    }
+    OwningOpRef<ModuleOp> ordered = getOperation().clone();
+    FailureOr<LayoutProblem> copy = LayoutProblem::create(*ordered, mesh);
+    if (failed(copy)) {
+      return signalPassFailure();
+    }
+    Interleaver(*copy, InterleavedDims(*copy)).run();
+    FailureOr<int64_t> now = sendPsOf(getOperation()), then = sendPsOf(*ordered);
+    if (failed(now) || failed(then)) {
+      return signalPassFailure();
+    }
+    if (*then < *now) {
+      getOperation().getBodyRegion().takeBody(ordered->getBodyRegion());
+    }
   }
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Parts of sharded dims in loops. That the orders change no results is tested in test/unit/layout/repeats_test.cpp.
+// Parts of sharded dims in loops, between devices where each message takes a while. That the orders change no results is tested in test/unit/layout/repeats_test.cpp.
 
 // RUN: ashlar-opt %s -split-input-file -pass-pipeline='builtin.module(func.func(ashlar-flatten-repeats),ashlar-propagate-layouts,ashlar-interleave-parts)' | FileCheck %s --enable-var-scope
 // RUN: ashlar-opt %s -split-input-file -pass-pipeline='builtin.module(func.func(ashlar-flatten-repeats),ashlar-propagate-layouts,ashlar-interleave-parts,ashlar-insert-redistributions,ashlar-verify-layouts,ashlar-partition,func.func(ashlar-nest-repeats))' | FileCheck %s --check-prefix=SENT --enable-var-scope
@@ -23,7 +23,7 @@
 // SENT-NEXT: dist.all_gather
 // SENT-NOT: = dist.
 // SENT: return
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @slices(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}, %w: tensor<4x12xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>})
     -> (tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) {
   %last = nn.repeat 3 carried(%h = %x) captured(%v = %w) : (tensor<2x4xf32>, tensor<4x12xf32>) -> tensor<2x4xf32> {
@@ -52,7 +52,7 @@ func.func @slices(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 // SENT: nn.repeat 3
 // SENT-NOT: = dist.
 // SENT: nn.yield
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @pads(%xs: tensor<3x2x4xf32> {dist.layout = #dist.layout<[{}, {}, {"tp"}]>}) -> tensor<3x2x12xf32> {
   %all = nn.repeat 3 sliced(%x = %xs) : (tensor<3x2x4xf32>) -> tensor<3x2x12xf32> {
     %y = nn.tanh %x : tensor<2x4xf32>
@@ -74,7 +74,7 @@ func.func @pads(%xs: tensor<3x2x4xf32> {dist.layout = #dist.layout<[{}, {}, {"tp
 // CHECK: nn.concat {{.*}} dim = 2 {{.*}} : (tensor<4x2x2x2xf32>, tensor<4x2x1x2xf32>) -> tensor<4x2x3x2xf32>
 // CHECK-NOT: nn.transpose
 // CHECK: return
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @gates_in_another_order(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}, %w: tensor<4x12xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>})
     -> (tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) {
   %first = nn.slice %w [0, 0] to [4, 4] by [1, 1] : tensor<4x12xf32> -> tensor<4x4xf32>
@@ -99,7 +99,7 @@ func.func @gates_in_another_order(%x: tensor<2x4xf32> {dist.layout = #dist.layou
 // SENT: dist.all_to_all {{.*}} : tensor<4x2x2x2xf32> -> tensor<4x1x4x2xf32>
 // SENT-NOT: = dist.
 // SENT: nn.repeat 3
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @even_parts(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}, %w: tensor<4x16xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>})
     -> (tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) {
   %last = nn.repeat 3 carried(%h = %x) captured(%v = %w) : (tensor<2x4xf32>, tensor<4x16xf32>) -> tensor<2x4xf32> {
@@ -118,7 +118,7 @@ func.func @even_parts(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"
 // CHECK-LABEL: @needs_order
 // CHECK-NOT: nn.transpose
 // CHECK: nn.slice %{{.*}} [0, 0] to [2, 4] by [1, 1]
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @needs_order(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}, %w: tensor<4x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) -> tensor<3x2x2x4xf32> {
   %last, %all = nn.repeat 3 carried(%h = %x) captured(%v = %w) : (tensor<2x4xf32>, tensor<4x8xf32>) -> (tensor<2x4xf32>, tensor<3x2x2x4xf32>) {
     %p = nn.matmul %h, %v : tensor<2x4xf32>, tensor<4x8xf32> -> tensor<2x8xf32>
@@ -135,7 +135,7 @@ func.func @needs_order(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp
 // CHECK-LABEL: @uneven
 // CHECK-NOT: nn.transpose
 // CHECK: nn.slice %{{.*}} [0, 0] to [2, 5] by [1, 1]
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @uneven(%x: tensor<2x5xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}, %w: tensor<5x10xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) -> tensor<2x5xf32> {
   %last = nn.repeat 3 carried(%h = %x) captured(%v = %w) : (tensor<2x5xf32>, tensor<5x10xf32>) -> tensor<2x5xf32> {
     %p = nn.matmul %h, %v : tensor<2x5xf32>, tensor<5x10xf32> -> tensor<2x10xf32>
@@ -151,7 +151,7 @@ func.func @uneven(%x: tensor<2x5xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}
 // CHECK-LABEL: @no_loop
 // CHECK-NOT: nn.transpose
 // CHECK: nn.slice %{{.*}} [0, 0] to [2, 4] by [1, 1]
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @no_loop(%x: tensor<2x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) -> (tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) {
   %y = nn.tanh %x : tensor<2x8xf32>
   %a = nn.slice %y [0, 0] to [2, 4] by [1, 1] : tensor<2x8xf32> -> tensor<2x4xf32>
@@ -165,7 +165,7 @@ func.func @no_loop(%x: tensor<2x8xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>
 // CHECK-NOT: nn.transpose
 // CHECK: nn.gather
 // CHECK: nn.slice %{{.*}} [0, 0] to [4, 2] by [1, 1]
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @found_rows(%x: tensor<8x2xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}, %index: tensor<4xi32>) -> tensor<3x4x2xf32> {
   %last, %rows = nn.repeat 3 carried(%h = %x) captured(%i = %index) : (tensor<8x2xf32>, tensor<4xi32>) -> (tensor<8x2xf32>, tensor<3x4x2xf32>) {
     %next = nn.tanh %h : tensor<8x2xf32>
@@ -183,7 +183,7 @@ func.func @found_rows(%x: tensor<8x2xf32> {dist.layout = #dist.layout<[{"tp"}, {
 // CHECK-LABEL: @given_operand
 // CHECK-NOT: nn.transpose
 // CHECK: nn.concat %{{.*}}, %{{.*}} dim = 1 {dist.layouts = {{.*}}, dist.operand_layouts = [#dist.layout<[{"tp"}, {}]>, unit]} : (tensor<2x4xf32>, tensor<2x4xf32>) -> tensor<2x8xf32>
-dist.mesh @mesh <["tp" = 2]>
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
 func.func @given_operand(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"tp"}]>}) -> (tensor<3x2x8xf32> {dist.layout = #dist.layout<[{}, {}, {"tp"}]>}) {
   %last, %all = nn.repeat 3 carried(%h = %x) : (tensor<2x4xf32>) -> (tensor<2x4xf32>, tensor<3x2x8xf32>) {
     %next = nn.tanh %h : tensor<2x4xf32>
@@ -191,4 +191,23 @@ func.func @given_operand(%x: tensor<2x4xf32> {dist.layout = #dist.layout<[{}, {"
     nn.yield %next, %both : tensor<2x4xf32>, tensor<2x8xf32>
   }
   return %all : tensor<3x2x8xf32>
+}
+
+// -----
+
+// Each device has the elements of the slice that it computes on: nothing is sent, so the dim keeps its order.
+// CHECK-LABEL: @own_elements
+// CHECK-NOT: nn.transpose
+// CHECK: nn.slice %{{.*}} [0, 4] to [2, 8] by [1, 1]
+// SENT-LABEL: @own_elements
+// SENT: dist.halo {{.*}} to <positions = 4, first = 4, last = 5> {{.*}} : tensor<2x6xf32> -> tensor<2x2xf32>
+// SENT-NOT: = dist.
+// SENT: return
+dist.mesh @mesh <["tp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [10000]>}
+func.func @own_elements(%xs: tensor<3x2x12xf32> {dist.layout = #dist.layout<[{}, {}, {"tp"}]>}) -> (tensor<3x2x4xf32> {dist.layout = #dist.layout<[{}, {}, {"tp"}]>}) {
+  %all = nn.repeat 3 sliced(%x = %xs) : (tensor<3x2x12xf32>) -> tensor<3x2x4xf32> {
+    %middle = nn.slice %x [0, 4] to [2, 8] by [1, 1] : tensor<2x12xf32> -> tensor<2x4xf32>
+    nn.yield %middle : tensor<2x4xf32>
+  }
+  return %all : tensor<3x2x4xf32>
 }

@@ -309,6 +309,7 @@ TEST_CASE("repeats: sharded units of gates send the states a step", "[repeats]")
       OwningOpRef<ModuleOp> after = module->clone();
       OpBuilder builder = OpBuilder::atBlockBegin(after->getBody());
       dist::MeshOp::create(builder, after->getLoc(), "mesh", meshOf(context(), {{"tp", size}}));
+      pipelines::attachMachine(*after, variantOf(*after, /*splitVariables=*/true), job::Job()); // where each message takes a while
       shardLastDim(*after, sharded, "tp");
       REQUIRE(succeeded(partitionModule(*after, /*splitVariables=*/true)));
       std::map<Operation *, SmallVector<std::string>> ofLoops;

@@ -2,14 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainings on two hosts whose link has a rate and a delay, beside DistributedDataParallel over gloo, what the wire needs, and what the compiler predicts.
 
-    hosts.py [--build BUILD] [--torch-python PYTHON] [--repeats R] [--only replicas,strategies] [--links 100mbit,1gbit,1gbit+0.02]
+    hosts.py [--build BUILD] [--torch-python PYTHON] [--repeats R] [--only replicas,strategies] [--links 100mbit,1gbit,1gbit+0.02] [--congestion NAME]
 
 Hosts are network namespaces of one machine (test/hosts/lab.py; needs root), one thread a rank. mlp of 4 layers, width 1024, batch 256, f32, momentum. A link
-RATE+DELAY has DELAY seconds one way. Both sides take turns in one lab; printed are medians over R turns (3 unless given).
+RATE+DELAY has DELAY seconds one way; the hosts' TCP has the congestion control of that name, or the machine's. Both sides take turns in one lab; printed are medians over R turns (3 unless given).
 
   MB a host      bytes that a host sends in a step, counted by the switch on a link without a rate: two runs of other lengths, so that starts do not count
   bytes / rate   the time of these bytes on the wire
-  planned        the step time, and the bytes that a device sends, of `ashlarc plan` for that link
+  planned        the step time of `ashlarc plan` for that link, and the bytes that a host sends of `PROGRAM --plan`, without headers
 """
 
 import argparse
@@ -36,6 +36,7 @@ SOFTWARE_US = 50  # of a message between two hosts, besides the link
 PAYLOAD = 0.95  # share of the link that is left by headers
 LIMIT = 600  # seconds of a run
 MBIT = {"gbit": 1000, "mbit": 1}
+UNITS = {"B": 1, "KB": 1e3, "MB": 1e6}
 
 
 class Link:
@@ -88,11 +89,14 @@ class Bench:
                 counts.append(lab.sent(0) - before)
         return (counts[1] - counts[0]) / steps / 1e6
 
-    def planned(self, name):
-        """The step time in ms and the MB that a device sends, as the compiler predicts them."""
-        done = subprocess.run([self.tools / "ashlarc", "plan", "model.onnx", "--job", f"{name}.txtpb", "--json", "-"], cwd=self.folder, stdout=subprocess.PIPE, check=True)
+    def planned(self, program, ranks):
+        """The step time in ms as the compiler predicts it, and the MB that a host sends by the program's plan: in collectives, and as one stage's so many ranks."""
+        done = subprocess.run([self.tools / "ashlarc", "plan", "model.onnx", "--job", f"{program.name}.txtpb", "--json", "-"], cwd=self.folder, stdout=subprocess.PIPE, check=True)
         (mesh,) = json.loads(done.stdout)["meshes"]
-        return mesh["step_ns"] / 1e6, mesh["bytes_sent"] / 1e6
+        plan = subprocess.run([program, "--plan"], stdout=subprocess.PIPE, text=True, check=True).stdout
+        bytes_of = lambda pattern: [float(number) * UNITS[unit] for number, unit in re.findall(rf"([0-9.]+) ([KM]?B) {pattern}", plan.replace("sends ", ""))]
+        messages = bytes_of("a step; at most")
+        return mesh["step_ns"] / 1e6, (sum(bytes_of("by each host")) + ranks * max(messages, default=0)) / 1e6
 
     def replicas(self):
         """Data parallelism, beside DistributedDataParallel."""
@@ -103,16 +107,16 @@ class Bench:
             theirs = self.megabytes(lambda lab, steps: self.peer(lab, ranks, steps), 1, 3, 2 * PEER_BLOCKS) if has_peer else None
             for link, program in zip(self.links, programs):
                 times, peers = [], []
-                with Lab(2, rate=link.rate, delay=link.delay) as lab:
+                with Lab(2, rate=link.rate, delay=link.delay, congestion=self.options.congestion) as lab:
                     for _ in range(self.options.repeats):
                         times.append(statistics.median(self.train(lab, ranks, program, WARM_UP + STEPS)[WARM_UP - 1:]))
                         if has_peer:
                             peers.append(self.peer(lab, ranks, 2))
-                step, sent = self.planned(program.name)
+                step, sent = self.planned(program, ranks)
                 rows.append([link.name, ranks, f"{ours:.2f}", f"{1e9 * ours / link.bytes_a_second:.0f}", f"{statistics.median(times):.0f}", f"{step:.0f}", f"{sent:.2f}",
                              *([f"{statistics.median(peers):.0f}", f"{theirs:.2f}", f"{statistics.median(a / b for a, b in zip(times, peers)):.2f}"] if peers else ["not installed", "", ""])])
         table("Data parallelism on two hosts: mlp 4 x 1024, batch 256; ms a step",
-              ["link", "ranks a host", "MB a host", "bytes / rate", "Ashlar", "planned", "planned MB a device", "DDP, gloo", "its MB a host", "Ashlar / DDP"], rows)
+              ["link", "ranks a host", "MB a host", "bytes / rate", "Ashlar", "planned", "planned MB a host", "DDP, gloo", "its MB a host", "Ashlar / DDP"], rows)
         return []
 
     def strategies(self):
@@ -125,12 +129,12 @@ class Bench:
             for link_number, link in enumerate(self.links):
                 program = self.programs.compile(f"strategy_{number}_{link_number}", job, link.machine(2))
                 megabytes = self.megabytes(lambda lab, steps: self.train(lab, 2, program, steps), SHORT, LONG, LONG - SHORT)
-                with Lab(2, rate=link.rate, delay=link.delay) as lab:
+                with Lab(2, rate=link.rate, delay=link.delay, congestion=self.options.congestion) as lab:
                     times = [statistics.median(self.train(lab, 2, program, WARM_UP + STEPS)[WARM_UP - 1:]) for _ in range(self.options.repeats)]
-                step, sent = self.planned(program.name)
+                step, sent = self.planned(program, 2)
                 rows.append([name, link.name, f"{megabytes:.2f}", f"{1e9 * megabytes / link.bytes_a_second:.0f}", f"{statistics.median(times):.0f}", f"{step:.0f}", f"{sent:.2f}"])
         table("Strategies on two hosts of two ranks: mlp 4 x 1024, batch 256; ms a step",
-              ["strategy", "link", "MB a host", "bytes / rate", "Ashlar", "planned", "planned MB a device"], rows)
+              ["strategy", "link", "MB a host", "bytes / rate", "Ashlar", "planned", "planned MB a host"], rows)
         return []
 
 
@@ -141,6 +145,7 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", default="replicas,strategies")
     parser.add_argument("--links", default="100mbit,1gbit,1gbit+0.02")
+    parser.add_argument("--congestion")
     options = parser.parse_args()
     isolate()
     with tempfile.TemporaryDirectory() as folder:

@@ -97,15 +97,18 @@ class Lab:
     """Hosts 0, 1, ... and a stranger, who is on the same switch but no part of the job. The stranger's link has no limits.
 
     rate: of each link, both ways, as tc takes it. delay: seconds of a frame from one host to another; an answer takes two. loss: share of the frames.
+    congestion: the congestion control of the hosts' TCP, one of the kernel's; without it the machine's.
     """
 
-    def __init__(self, hosts, rate=None, delay=0, loss=0):
+    def __init__(self, hosts, rate=None, delay=0, loss=0, congestion=None):
         self.hosts, self.holders, self.wires = list(range(hosts)), {}, []
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", "switch", "type", "bridge")
         run("ip", "link", "set", "switch", "up")
         for host in [*self.hosts, "stranger"]:
             self._add_host(host)
+            if congestion:
+                run(*enter(self.holders[host].pid, ["sh", "-c", f"echo {congestion} > /proc/sys/net/ipv4/tcp_congestion_control"]))
             self._connect(host, *((None, 0, 0) if host == "stranger" else (rate, delay, loss)))
 
     def __enter__(self):

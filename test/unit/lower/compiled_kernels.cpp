@@ -162,7 +162,7 @@ void CompiledKernels::compile(target::HostCpu cpu) {
   if (llvm::Error error = target::emitObject(*translated, object, cpu)) {
     throw std::runtime_error(llvm::toString(std::move(error)));
   }
-  if (std::system((ASHLAR_CXX_COMPILER " -shared -o " + shared + " " + object + " -lm").c_str()) != 0) {
+  if (std::system((ASHLAR_CXX_COMPILER " -fuse-ld=lld -nostdlib -shared -o " + shared + " " + object + " -lm -lc").c_str()) != 0) {
     throw std::runtime_error("kernels not linked");
   }
   library = dlopen(shared.c_str(), RTLD_NOW);

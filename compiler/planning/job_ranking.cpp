@@ -57,8 +57,6 @@ int64_t slotsOf(const job::Pipeline &pipeline) {
     return count;
   case job::Pipeline::INTERLEAVED: // a group of micro-batches goes through the chunks while the one before comes back
     return std::min(count, 2 * stages);
-  case job::Pipeline::ZERO_BUBBLE:
-    return std::min(count, stages + 1);
   default:
     return std::min(count, stages);
   }

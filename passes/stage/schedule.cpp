@@ -77,12 +77,16 @@ private:
     llvm_unreachable("unknown bound");
   }
 
-  // Whether another forward phase may begin. Where memory is bounded, those of which only the gradients of weights are missing are one more
-  // than there are stages.
-  bool hasRoom(int64_t stage) {
-    auto missing = [&](StepPhase phase) { return static_cast<int64_t>(next[stage][StepPhase::Forward] - next[stage][phase]); };
-    const bool waitsForWeights = policy.splitsBackward() && policy.inFlight != SchedulePolicy::InFlight::Any;
-    return missing(StepPhase::Backward) < mostInFlight(stage) && (!waitsForWeights || missing(StepPhase::Weights) <= cut.stages);
+  // Returns the number of turns that `phase` is behind `before`.
+  int64_t turnsBehind(int64_t stage, StepPhase before, StepPhase phase) {
+    return static_cast<int64_t>(next[stage][before] - next[stage][phase]);
+  }
+
+  // Whether the gradients of weights may be computed: of the last `stage` micro-batches they are left for the end, where the stages before
+  // have as many backward phases to go.
+  bool areWeightsDue(int64_t stage) {
+    const bool isLast = next[stage][StepPhase::Backward] == turns[StepPhase::Backward].size();
+    return isLast || turnsBehind(stage, StepPhase::Backward, StepPhase::Weights) > stage;
   }
 
   bool hasEnded(StepPhase phase, int64_t virtualStage, int64_t microBatch, int64_t now) {
@@ -93,12 +97,13 @@ private:
     const int64_t at = cut.virtualStage(stage, action.chunk);
     switch (action.phase) {
     case StepPhase::Forward:
-      return hasRoom(stage) && (at == 0 || hasEnded(StepPhase::Forward, at - 1, action.microBatch, now));
+      return turnsBehind(stage, StepPhase::Forward, StepPhase::Backward) < mostInFlight(stage) &&
+             (at == 0 || hasEnded(StepPhase::Forward, at - 1, action.microBatch, now));
     case StepPhase::Backward:
       return hasEnded(StepPhase::Forward, at, action.microBatch, now) &&
              (at + 1 == cut.virtualStages() || hasEnded(StepPhase::Backward, at + 1, action.microBatch, now));
     case StepPhase::Weights:
-      return hasEnded(StepPhase::Backward, at, action.microBatch, now);
+      return hasEnded(StepPhase::Backward, at, action.microBatch, now) && areWeightsDue(stage);
     }
     llvm_unreachable("unknown phase");
   }
@@ -154,7 +159,7 @@ SchedulePolicy SchedulePolicy::get(Schedule schedule) {
   case Schedule::Interleaved:
     return {{F, B}, InFlight::RoundTrips};
   case Schedule::ZeroBubble:
-    return {{B, F, W}, InFlight::OneWay};
+    return {{W, F, B}, InFlight::OneWay};
   }
   llvm_unreachable("unknown schedule");
 }

@@ -63,7 +63,8 @@ struct Action {
 using StageOrders = std::vector<std::vector<Action>>;
 
 // The rule of an order: of the phases whose next action a stage can run, the one that comes first here. The actions of a phase come in
-// turn: groups of as many micro-batches as there are stages go through one chunk after the other, backward from the last chunk on.
+// turn: groups of as many micro-batches as there are stages go through one chunk after the other, backward from the last chunk on. Where
+// the backward pass is in two phases, stage s leaves the weights of s micro-batches for the end of the step: p micro-batches have values.
 struct SchedulePolicy {
   // The bound on micro-batches of all chunks that wait for their gradient on stage s of p: any number, p - s, or the number that p stages
   // need so that each chunk of v follows the one before without a wait, 2 (p - s - 1) + (v - 1) p + 1.

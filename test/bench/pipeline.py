@@ -158,7 +158,7 @@ class Bench:
                              f"{(trained[rank] - rest) / 1e6:.2f}", f"{measured / 1e6:.2f}", f"{measured / planned:.3f}"])
                 if named != planned or abs(measured - planned) > 0.02 * planned:
                     faults.append(f"{schedule}, stage {rank}: planned {planned}, slots used {named}, touched {measured}")
-                most = {"ONE_F_ONE_B": stages - rank, "ZERO_BUBBLE": stages + 1}.get(schedule, MICRO_BATCHES)
+                most = {"ONE_F_ONE_B": stages - rank, "ZERO_BUBBLE": stages}.get(schedule, MICRO_BATCHES)
                 if facts["slots"] > most:
                     faults.append(f"{schedule}, stage {rank}: {facts['slots']} slots, at most {most} expected")
         table(f"Activations, {stages} stages, {MICRO_BATCHES} micro-batches, in MB",

@@ -74,7 +74,7 @@
 // CHECK: nn.write @b,
 
 // No other stage waits for what the first one makes of gradients, nor for the gradient of @b.
-// APART: module @stage_0 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>], count = 3, stride = 1>, #dist.repeat<runs = [#dist.run<"weights", 0>], count = 3, stride = 1>, {{.*}}dist.stage = #dist.stage<index = 0
+// APART: module @stage_0 attributes {dist.order = [#dist.repeat<runs = [#dist.run<"forward", 0>], count = 2, stride = 1>, #dist.repeat<runs = [#dist.run<"weights", 0>, #dist.run<"forward", 2>], count = 1, stride = 0>, #dist.repeat<runs = [#dist.run<"weights", 1>], count = 2, stride = 1>, {{.*}}dist.stage = #dist.stage<index = 0
 // APART-NOT: func.func @backward
 // APART: func.func @weights
 // APART: module @stage_1

@@ -183,7 +183,7 @@ TEST_CASE("timeline: one forward, one backward takes as long, with fewer in flig
 TEST_CASE("timeline: gradients of weights fill the gaps", "[report][timeline]") {
   std::vector<StageWork> work = chain("ZERO_BUBBLE", 2, 4, {1, 1, 1});
   Timeline timeline = analysis::playStages(work);
-  CHECK(text(timeline, work, 0) == "f0 0-1, f1 1-2, b0 3-4, f2 4-5, b1 5-6, w0 6-7, b2 7-8, f3 8-9, w1 9-10, w2 10-11, b3 11-12, w3 12-13");
+  CHECK(text(timeline, work, 0) == "f0 0-1, f1 1-2, b0 3-4, w0 4-5, f2 5-6, b1 6-7, w1 7-8, f3 8-9, b2 9-10, w2 10-11, b3 11-12, w3 12-13");
   CHECK(timeline.timePs == 13);
   CHECK((timeline.stages[0].waitPs == 1 && timeline.stages[1].waitPs == 1)); // a third of what it is with backward passes in one piece
 }

@@ -100,6 +100,17 @@ TEST_CASE("collective: bytes one rank sends by ring and pairwise algorithms", "[
   CHECK(dist::collectiveBytes(CollectiveKind::AllToAll, 1000, 4) == 750);
   CHECK(dist::collectiveBytes(CollectiveKind::Permute, 1000, 4) == 1000);
   CHECK(dist::collectiveBytes(CollectiveKind::AllReduce, 1000, 1) == 0);
+  // 2 (n-1)/n and (n-1)/n of the whole tensor.
+  constexpr int64_t kWhole = 9261 * 4096;
+  for (int64_t n : {2, 3, 4, 7, 8, 48, 64, 1024}) {
+    const int64_t part = kWhole * (n - 1) / n, share = kWhole / n;
+    if (kWhole % n == 0) {
+      CHECK(dist::collectiveBytes(CollectiveKind::AllReduce, kWhole, n) == 2 * part);
+      CHECK(dist::collectiveBytes(CollectiveKind::ReduceScatter, kWhole, n) == part);
+      CHECK(dist::collectiveBytes(CollectiveKind::AllGather, share, n) == part);
+      CHECK(dist::collectiveBytes(CollectiveKind::AllToAll, kWhole, n) == part);
+    }
+  }
 }
 
 TEST_CASE("collective: time is that of the messages and that of the bytes", "[collective]") {

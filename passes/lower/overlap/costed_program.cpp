@@ -15,16 +15,21 @@ using namespace mlir;
 namespace ashlar::lower {
 namespace {
 
+// Returns the work of a product that computes something else in the same call. Its operands lhs and rhs and its product come first.
+analysis::Work workOfJointProduct(Operation &op) {
+  auto type = cast<RankedTensorType>(op.getResult(0).getType()), lhs = cast<RankedTensorType>(op.getOperand(0).getType());
+  const int64_t rows = type.getDimSize(0), depth = lhs.getNumElements() / std::max<int64_t>(rows, 1);
+  const int64_t flops = 2 * depth * type.getNumElements();
+  const RateClass rateClass{RateClass::Product, std::min({rows, type.getDimSize(1), depth})};
+  return lhs.getElementTypeBitWidth() == 16 ? analysis::Work{0, flops, rateClass} : analysis::Work{flops, 0, rateClass};
+}
+
 // Returns the time of a kernel or library call: of its arithmetic, or of the memory that it reads and writes, and its launch.
 int64_t computePs(exec::FusionOp fusion, const analysis::DeviceRates &rates) {
   analysis::Work work;
   for (Operation &op : fusion.getBody().front().without_terminator()) {
-    if (isa<exec::ProductWithAuxiliaryOp, exec::ProductWithSlopeOp, exec::ProductWithSumsOp>(op)) { // lhs and product come first
-      auto type = cast<RankedTensorType>(op.getResult(0).getType());
-      int64_t rows = type.getDimSize(0);
-      int64_t depth = cast<RankedTensorType>(op.getOperand(0).getType()).getNumElements() / std::max<int64_t>(rows, 1);
-      RateClass rateClass{RateClass::Product, std::min({rows, type.getDimSize(1), depth})};
-      work += rates.atFullRate({2 * depth * type.getNumElements(), 0, rateClass});
+    if (isa<exec::ProductWithAuxiliaryOp, exec::ProductWithSlopeOp, exec::ProductWithSumsOp>(op)) {
+      work += rates.atFullRate(workOfJointProduct(op));
       continue;
     }
     auto types = [](ValueRange values) {

@@ -80,6 +80,22 @@ func.func @wide_and_kernel(%x: tensor<64x256xf32> {nn.name = "wx"}, %d: tensor<2
 
 // -----
 
+// Products of bf16 have the rate of bf16, whatever the call computes besides: 4194304 operations at 100 a nanosecond, not at one.
+module attributes {dist.device = #dist.device<flops_per_us = 1000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
+// CHECK: func.func @with_mask({{.*}} attributes {exec.computing_ns = 41944 : i64, exec.other_ps = 960 : i64, exec.predicted_ns = 41944 : i64}
+func.func @with_mask(%x: tensor<64x256xbf16> {nn.name = "mx"}, %d: tensor<256x128xbf16> {nn.name = "md"})
+    -> (tensor<64x128xbf16> {nn.name = "mg"}, tensor<64x16xi8> {nn.name = "ms"}) {
+  %g:2 = exec.fusion gemm(%x, %d) : (tensor<64x256xbf16>, tensor<256x128xbf16>) -> (tensor<64x128xbf16>, tensor<64x16xi8>) {
+  ^bb0(%a: tensor<64x256xbf16>, %b: tensor<256x128xbf16>):
+    %r, %m = exec.product_with_auxiliary relu %a, %b : (tensor<64x256xbf16>, tensor<256x128xbf16>) -> (tensor<64x128xbf16>, tensor<64x16xi8>)
+    exec.yield %r, %m : tensor<64x128xbf16>, tensor<64x16xi8>
+  }
+  return %g#0, %g#1 : tensor<64x128xbf16>, tensor<64x16xi8>
+}
+}
+
+// -----
+
 // Without rates there is no prediction.
 module {
 // CHECK: func.func @unknown(%{{.*}}: tensor<512xf32> {nn.name = "x"}) -> (tensor<512xf32> {nn.name = "y"}) {

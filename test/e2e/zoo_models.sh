@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# The zoo's networks on images and its transformer are models that ONNX's own checker takes, with the shapes that its inference finds for their results.
+# The zoo's networks on images and its decoders are models that ONNX's own checker takes, with the shapes that its inference finds for their results. Of the
+# Llama ONNX's reference computes the logits of the compiled program.
 
 . "$(dirname "$0")/common.sh"
 
@@ -20,6 +21,7 @@ done
 
 "$tools/ashlar-zoo" transformer -o transformer.onnx
 "$tools/ashlar-zoo" transformer --tied --no-data -o transformer_tied.onnx
+"$tools/ashlar-zoo" llama -o llama.onnx
 
 python3 - ./*.onnx <<'PYTHON'
 import sys
@@ -43,4 +45,17 @@ for path in sys.argv[1:]:
 names = [{value.name for value in [*graph.initializer, *graph.input]} for graph in (onnx.load(f"transformer{tied}.onnx").graph for tied in ("", "_tied"))]
 if names[0] - names[1] != {"head.weight"} or names[1] - names[0]:
     sys.exit(f"error: --tied changes the parameters {names[0] ^ names[1]}")
+PYTHON
+
+"$tools/ashlarc" llama.onnx --batch 3 -o llama
+python3 -c "import numpy; numpy.save('tokens.npy', numpy.random.default_rng(5).integers(0, 50, (3, 16)))"
+./llama --input tokens=tokens.npy --output logits=logits.npy > llama.log
+python3 - <<'PYTHON'
+import numpy
+from onnx.reference import ReferenceEvaluator
+
+expected, = ReferenceEvaluator("llama.onnx").run(None, {"tokens": numpy.load("tokens.npy")})
+error = numpy.abs(numpy.load("logits.npy") - expected).max()
+if not error < 1e-5 * numpy.abs(expected).max():  # two layers of sums of at most 224 products in f32
+    raise SystemExit(f"error: the logits differ by {error} of {numpy.abs(expected).max()}")
 PYTHON

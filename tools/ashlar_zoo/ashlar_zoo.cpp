@@ -23,6 +23,7 @@ struct Request {
   ParameterOptions parameters;
   int64_t mlpLayers = 3, mlpWidth = 512, mlpDevices = 2;
   TransformerSizes transformer;
+  LlamaSizes llama;
   int64_t rows = 1024, columns = 1024; // of the models that are one kernel
   int64_t nodes = 1000;                // of the chain
   VisionOptions vision;
@@ -69,6 +70,25 @@ void addSize(CLI::App *model, const std::string &name, int64_t &size, const std:
   model->add_option(name, size, text)->capture_default_str()->check(CLI::Range(int64_t(1), int64_t(1) << 32));
 }
 
+// Adds the models that predict the next token.
+void addDecoders(Request &request, const AddModel &add) {
+  CLI::App *transformer = add("transformer", "a small GPT: embedding, attention and MLP layers, head");
+  addSize(transformer, "--layers", request.transformer.layers, "number of layers");
+  addSize(transformer, "--width", request.transformer.width, "features of a token");
+  addSize(transformer, "--heads", request.transformer.heads, "attention heads; they divide the width");
+  addSize(transformer, "--sequence", request.transformer.sequence, "tokens of a sample");
+  addSize(transformer, "--vocabulary", request.transformer.vocabulary, "number of different tokens");
+  transformer->add_flag("--tied", request.transformer.tied, "the head reads the embedding's table and has no weight of its own");
+  CLI::App *llama = add("llama", "a small Llama 3: embedding, layers with rotated, grouped attention and a gated MLP, head");
+  addSize(llama, "--layers", request.llama.layers, "number of layers");
+  addSize(llama, "--width", request.llama.width, "features of a token");
+  addSize(llama, "--heads", request.llama.heads, "attention heads of queries; each has an even part of the width");
+  addSize(llama, "--key-heads", request.llama.keyHeads, "attention heads of keys and values; they divide --heads");
+  addSize(llama, "--hidden", request.llama.hidden, "features within an MLP");
+  addSize(llama, "--sequence", request.llama.sequence, "tokens of a sample");
+  addSize(llama, "--vocabulary", request.llama.vocabulary, "number of different tokens");
+}
+
 // Adds the models that are one kernel, or element-wise nodes alone.
 void addKernels(Request &request, const AddModel &add) {
   auto addKernel = [&](const std::string &name, const std::string &text, bool hasRows) {
@@ -108,19 +128,13 @@ void addModels(CLI::App &app, Request &request) {
   addSize(hybrid, "--width", request.mlpWidth, "features between the layers, of all devices together");
   addSize(hybrid, "--devices", request.mlpDevices, "devices along mesh axis tp");
   addSeed(add("dense-layers", "3 layers of two Dense(10, 10): the example of fusion ids"));
-  CLI::App *transformer = add("transformer", "a small GPT: embedding, attention and MLP layers, head");
-  addSeed(transformer);
-  addSize(transformer, "--layers", request.transformer.layers, "number of layers");
-  addSize(transformer, "--width", request.transformer.width, "features of a token");
-  addSize(transformer, "--heads", request.transformer.heads, "attention heads; they divide the width");
-  addSize(transformer, "--sequence", request.transformer.sequence, "tokens of a sample");
-  addSize(transformer, "--vocabulary", request.transformer.vocabulary, "number of different tokens");
-  transformer->add_flag("--tied", request.transformer.tied, "the head reads the embedding's table and has no weight of its own");
-  addVisionModels(request, [&](const std::string &name, const std::string &text) {
+  auto addTrained = [&](const std::string &name, const std::string &text) {
     CLI::App *model = add(name, text);
     addSeed(model);
     return model;
-  });
+  };
+  addDecoders(request, addTrained);
+  addVisionModels(request, addTrained);
   addKernels(request, add);
 }
 
@@ -136,6 +150,9 @@ onnx::ModelProto makeModel(const Request &request) {
   }
   if (request.name == "transformer") {
     return makeTransformer(request.parameters, request.transformer);
+  }
+  if (request.name == "llama") {
+    return makeLlama(request.parameters, request.llama);
   }
   if (request.name == "lenet") {
     return makeLeNet(request.parameters, request.vision);

@@ -16,8 +16,8 @@ namespace ashlar::zoo {
 
 namespace {
 
-constexpr int64_t kIrVersion = 8; // the newest pair that ONNX 1.12 writes
-constexpr int64_t kOpset = 17;
+// The oldest versions of the format that may hold the operators, up to opset 17 and 23.
+constexpr int64_t kIrVersion = 8, kNewIrVersion = 11;
 constexpr const char *kBatch = "batch";
 
 void setShape(onnx::ValueInfoProto *value, const std::string &name, const ModelBuilder::Shape &shape, onnx::TensorProto::DataType element) {
@@ -42,12 +42,12 @@ uint32_t hashName(const std::string &name) {
 
 } // namespace
 
-ModelBuilder::ModelBuilder(const std::string &name, const ParameterOptions &options) : options(options) {
-  model.set_ir_version(kIrVersion);
+ModelBuilder::ModelBuilder(const std::string &name, const ParameterOptions &options, int64_t opset) : options(options) {
+  model.set_ir_version(opset <= kOpset ? kIrVersion : kNewIrVersion);
   model.set_producer_name("ashlar-zoo");
-  onnx::OperatorSetIdProto *opset = model.add_opset_import();
-  opset->set_domain("");
-  opset->set_version(kOpset);
+  onnx::OperatorSetIdProto *operators = model.add_opset_import();
+  operators->set_domain("");
+  operators->set_version(opset);
   model.mutable_graph()->set_name(name);
 }
 

@@ -29,7 +29,9 @@ public:
   using Shape = std::vector<int64_t>; // -1: the batch, symbolic
   using Names = std::vector<std::string>;
 
-  ModelBuilder(const std::string &name, const ParameterOptions &options);
+  static constexpr int64_t kOpset = 17; // the newest that ONNX 1.12 writes
+
+  ModelBuilder(const std::string &name, const ParameterOptions &options, int64_t opset = kOpset);
 
   // A model input; returns its name.
   std::string addInput(const std::string &name, const Shape &shape, onnx::TensorProto::DataType type = onnx::TensorProto::FLOAT);

@@ -33,6 +33,16 @@ struct TransformerSizes {
 // "logits" (batch, sequence, vocabulary). Dense weights are (in, out). Throws std::runtime_error when heads do not divide the width.
 onnx::ModelProto makeTransformer(const ParameterOptions &options, const TransformerSizes &sizes);
 
+struct LlamaSizes {
+  int64_t layers = 2, width = 64, heads = 4, keyHeads = 2, hidden = 224, sequence = 16, vocabulary = 50;
+};
+
+// A decoder as Llama 3: token embedding; `layers` of RMS norm, causal self-attention with rotated queries and keys, `keyHeads` heads of
+// keys and values, RMS norm, a gated MLP `hidden` wide; norm; head. No biases. "tokens" (batch, sequence) i64 -> "logits" (batch, sequence,
+// vocabulary). Dense weights are (in, out). Throws std::runtime_error when heads do not divide the width in even numbers, or keyHeads
+// heads.
+onnx::ModelProto makeLlama(const ParameterOptions &options, const LlamaSizes &sizes);
+
 // Models that are one fused kernel each, and a chain (kernel_models.cpp), for benchmarks:
 // y = relu(x / 2) + residual, over (elements).
 onnx::ModelProto makeElementwise(int64_t elements);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The zoo's networks on images: as many parameters as published, and the names that torchvision gives them.
+// The zoo's networks: as many parameters as published, and on images the names that torchvision gives them.
 
+#include "tools/ashlar_zoo/models.h"
 #include "tools/ashlar_zoo/vision_models.h"
 
 #include <catch2/catch.hpp>
@@ -76,6 +77,24 @@ TEST_CASE("zoo: networks on images have the published numbers of parameters", "[
     CHECK(count == row.count);
     CHECK(names.count(row.parameter) == 1);
   }
+}
+
+TEST_CASE("zoo: Llama 3 has the published numbers of parameters", "[zoo]") {
+  ParameterOptions parameters;
+  parameters.withData = false;
+  auto countOf = [&](LlamaSizes sizes) {
+    sizes.sequence = 8; // only the tables of angles depend on it, which are constants
+    int64_t count = 0;
+    parametersOf(makeLlama(parameters, sizes), count);
+    return count;
+  };
+  CHECK(countOf({.layers = 32, .width = 4096, .heads = 32, .keyHeads = 8, .hidden = 14336, .vocabulary = 128256}) == 8030261248);
+  CHECK(countOf({.layers = 126, .width = 16384, .heads = 128, .keyHeads = 8, .hidden = 53248, .vocabulary = 128256}) == 405853388800);
+}
+
+TEST_CASE("zoo: heads that share no width evenly are refused", "[zoo]") {
+  CHECK_THROWS_WITH(makeLlama({}, {.width = 12, .heads = 4}), Catch::Contains("width 12 is no even number for each of 4 heads"));
+  CHECK_THROWS_WITH(makeLlama({}, {.heads = 4, .keyHeads = 3}), Catch::Contains("4 heads are not divisible by 3 heads of keys"));
 }
 
 TEST_CASE("zoo: a depth that no network has, and an image that is too small, are refused", "[zoo]") {

@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Published training jobs of GPTs beside what Ashlar plans for them, without a GPU.
 
-    published.py TABLE [--build BUILD] [--only NAME,...] [--job FIELDS] [--explain FILE]
+    published.py TABLE [--build BUILD] [--only NAME,...] [--micro-batches N] [--schedule SCHEDULE] [--job FIELDS] [--explain FILE]
 
 TABLE has tabs between columns and a line for each job: name, heads, hidden, layers, tp, pp, dp, global_batch, sequence, vocabulary, gpu (a machine preset) and
 published_s_per_step; others are ignored. A job becomes `ashlar-zoo transformer` of these sizes and a job as an expert writes it: rules for tensor
 parallelism, micro-batches of a sample a device, ONE_F_ONE_B, AdamW, clipping, BF16_MIXED, level 1 of optimizer parallelism, 8 ranks a host.
---job adds fields to each job; --explain writes the plan of the last one.
+--micro-batches and --schedule ("INTERLEAVED chunks: 4") replace these, which the table of the published jobs does not have. --job adds fields to each job;
+--explain writes the plan of the last one.
 
 A row has the predicted step beside the published one, and the bytes sent by a device of the stage that sends most beside an expert's count: each gradient reduced
 once in f32, each parameter gathered once in bf16; of each micro-batch and layer two activations forward and two gradients backward summed over tp, of the
 embedding one of each, of the loss the statistics of its rows; between stages a device's part of an activation and of its gradient. Fails when a step is more
-than 15 % from the published one, the bytes are more than 2 % from the count, or a device needs 80 GB or more.
+than 10 % from the published one, the bytes are more than 2 % from the count, or a device needs 80 GB or more.
 
 The job named llama3-405B needs no line of TABLE: the gain of INTERLEAVED over ONE_F_ONE_B on 512 GPUs (SCHEDULES below). Fails when it is more than 10 % from
 the published one.
@@ -27,7 +28,7 @@ import tempfile
 
 from measuring import ROOT, run, table
 
-STEP, BYTES, MEMORY, GAIN = 0.15, 0.02, 80e9, 0.10
+STEP, BYTES, MEMORY, GAIN = 0.10, 0.02, 80e9, 0.10
 SPLIT = {"*.attention.query.weight": "[{}, {tp}]", "*.attention.key.weight": "[{}, {tp}]", "*.attention.value.weight": "[{}, {tp}]",
          "*.attention.projection.weight": "[{tp}, {}]", "*.mlp.up.weight": "[{}, {tp}]", "*.mlp.down.weight": "[{tp}, {}]",
          "embedding.weight": "[{tp}, {}]", "head.weight": "[{}, {tp}]"}
@@ -41,9 +42,9 @@ NUMBERS = ("heads", "hidden", "layers", "tp", "pp", "dp", "global_batch", "seque
 
 
 def job_text(row, fields):
-    micro_batches = row.get("micro_batches", row["global_batch"] // row["dp"])
-    schedule = row.get("schedule", "ONE_F_ONE_B")
-    parts = f"pipeline {{ stages: {row['pp']} micro_batches: {micro_batches} schedule: {schedule} }}" if row["pp"] > 1 else f"accumulate: {micro_batches}"
+    micro_batches = row["micro_batches"] or row["global_batch"] // row["dp"]
+    stages = f"pipeline {{ stages: {row['pp']} micro_batches: {micro_batches} schedule: {row['schedule']} }}"
+    parts = stages if row["pp"] > 1 else f"accumulate: {micro_batches}"
     return "\n".join([
         "mode: SEMI_AUTO", f'mesh {{ axes {{ name: "dp" size: {row["dp"]} }} axes {{ name: "tp" size: {row["tp"]} }} }}',
         'rules { match: "tokens" layout: "[{dp}, {}]" }',
@@ -116,6 +117,8 @@ def main():
     parser.add_argument("table")
     parser.add_argument("--build", default=ROOT / "build")
     parser.add_argument("--only")
+    parser.add_argument("--micro-batches", type=int)
+    parser.add_argument("--schedule", default="ONE_F_ONE_B")
     parser.add_argument("--job", default="")
     parser.add_argument("--explain")
     options = parser.parse_args()
@@ -125,7 +128,8 @@ def main():
     for row in rows:
         if options.only and row["name"] not in options.only.split(","):
             continue
-        row.update({name: int(row[name]) for name in NUMBERS}, init=['init { match: "*.bias" fill: 0 }'])
+        row.update({name: int(row[name]) for name in NUMBERS}, micro_batches=options.micro_batches, schedule=options.schedule,
+                   init=['init { match: "*.bias" fill: 0 }'])
         model = ["transformer", "--layers", row["layers"], "--width", row["hidden"], "--heads", row["heads"], "--sequence", row["sequence"],
                  "--vocabulary", row["vocabulary"]]
         with tempfile.TemporaryDirectory() as folder:

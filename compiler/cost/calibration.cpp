@@ -47,17 +47,6 @@ double roundedMicroseconds(double us) {
   return std::round(std::clamp(us, 0.0, 1e6) * 1e3) / 1e3;
 } // a nanosecond is the least that counts
 
-template <typename Add> void fillTable(const std::map<int64_t, CallSum> &wide, const std::map<int64_t, CallSum> &narrow, Add addRate) {
-  for (const auto &[size, sum] : wide) {
-    job::Machine::ShapeRate &rate = *addRate();
-    rate.set_from(size);
-    rate.set_gflop_per_s(roundedRate(sum.gflopPerSecond()));
-    if (auto found = narrow.find(size); found != narrow.end()) {
-      rate.set_narrow_gflop_per_s(roundedRate(found->second.gflopPerSecond()));
-    }
-  }
-}
-
 template <typename Given> void setLinks(Given &given, const MessageFit &fit) {
   given.set_latency_us(roundedMicroseconds(fit.perMessage * 1e6));
   given.set_bandwidth_gb_per_s(roundedBandwidth(fit.perByte > 0 ? 1e-9 / fit.perByte : 1e6));
@@ -106,8 +95,7 @@ llvm::Error Measurements::addLine(StringRef line) {
   } else if (words[0] == "memory" && words.size() == 3 && !words[1].getAsDouble(amount)) {
     memory = {amount, seconds};
   } else if (words.size() == 5 && !words[1].getAsInteger(10, number) && !words[3].getAsDouble(amount) && words[0] != "collective") {
-    const bool isNarrow = words[2] == "bf16", isProduct = words[0] == "product";
-    CallSum &sum = (isProduct ? isNarrow ? narrowProducts : products : isNarrow ? narrowConvolutions : convolutions)[number];
+    CallSum &sum = tables[(words[0] + " " + words[2]).str()][number];
     sum.flops += amount;
     sum.seconds += seconds;
   } else if (int64_t ranks = 0, bytes = 0; words.size() == 5 && words[0] == "collective" && !words[2].getAsInteger(10, ranks) &&
@@ -130,7 +118,7 @@ llvm::Error Measurements::add(StringRef text) {
   text.split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (StringRef line : lines) {
     const StringRef word = line.take_until([](char c) { return c == ' '; });
-    if (!llvm::is_contained({"product", "convolution", "memory", "launch", "collective"}, word)) {
+    if (!llvm::is_contained({"product", "convolution", "attention", "memory", "launch", "collective"}, word)) {
       continue;
     }
     if (llvm::Error error = addLine(line)) {
@@ -148,18 +136,34 @@ std::map<Measurements::Kind, std::pair<size_t, MessageFit>> Measurements::fits()
   return all;
 }
 
-llvm::Expected<job::Machine> Measurements::machine() const {
-  if (products.empty() || narrowProducts.empty() || memory.seconds == 0 || launch < 0) {
-    return llvm::createStringError("ashlar-calibrate printed no rates of the device; run it again");
+void Measurements::fillTable(StringRef kind, google::protobuf::RepeatedPtrField<job::Machine::ShapeRate> &rates) const {
+  const auto wide = tables.find((kind + " f32").str()), narrow = tables.find((kind + " bf16").str());
+  if (wide == tables.end()) {
+    return;
   }
+  for (const auto &[size, sum] : wide->second) {
+    job::Machine::ShapeRate &rate = *rates.Add();
+    rate.set_from(size);
+    rate.set_gflop_per_s(roundedRate(sum.gflopPerSecond()));
+    if (narrow != tables.end() && narrow->second.count(size) != 0) {
+      rate.set_narrow_gflop_per_s(roundedRate(narrow->second.at(size).gflopPerSecond()));
+    }
+  }
+}
+
+llvm::Expected<job::Machine> Measurements::machine() const {
   job::Machine machine;
   job::Machine::Device &device = *machine.mutable_device();
-  device.set_gflop_per_s(roundedRate(products.rbegin()->second.gflopPerSecond()));
-  device.set_narrow_gflop_per_s(roundedRate(narrowProducts.rbegin()->second.gflopPerSecond()));
+  fillTable("product", *device.mutable_products());
+  if (device.products().empty() || !device.products().rbegin()->has_narrow_gflop_per_s() || memory.seconds == 0 || launch < 0) {
+    return llvm::createStringError("ashlar-calibrate printed no rates of the device; run it again");
+  }
+  device.set_gflop_per_s(device.products().rbegin()->gflop_per_s());
+  device.set_narrow_gflop_per_s(device.products().rbegin()->narrow_gflop_per_s());
   device.set_memory_gb_per_s(roundedBandwidth(memory.gflopPerSecond()));
   device.set_launch_us(roundedMicroseconds(launch * 1e6));
-  fillTable(products, narrowProducts, [&] { return device.add_products(); });
-  fillTable(convolutions, narrowConvolutions, [&] { return device.add_convolutions(); });
+  fillTable("convolution", *device.mutable_convolutions());
+  fillTable("attention", *device.mutable_attentions());
   const auto all = fits();
   if (all.empty()) {
     return machine;
@@ -209,6 +213,7 @@ void writeMachine(llvm::raw_ostream &out, const Measurements &measurements, cons
       << "    launch_us: " << numberText(device.launch_us()) << "  # of a kernel on a few numbers\n";
   writeTable(out, "products", device.products());
   writeTable(out, "convolutions", device.convolutions());
+  writeTable(out, "attentions", device.attentions());
   out << "  }\n";
   if (machine.has_intra_host()) {
     auto comment = [&, fits = measurements.fits()](Measurements::Kind kind) {

@@ -60,9 +60,10 @@ public:
 private:
   using Table = std::map<int64_t, CallSum>; // by size
   llvm::Error addLine(llvm::StringRef line);
+  void fillTable(llvm::StringRef kind, google::protobuf::RepeatedPtrField<job::Machine::ShapeRate> &rates) const;
 
-  Table products, narrowProducts, convolutions, narrowConvolutions;
-  CallSum memory; // its flops are bytes
+  std::map<std::string, Table, std::less<>> tables; // "product f32", "attention bf16": by kind of call and type
+  CallSum memory;                                   // its flops are bytes
   double launch = -1;
   std::map<Kind, std::vector<MessageSample>> samples;
 };

@@ -81,7 +81,9 @@ Machine a100() {
 
 // H100 SXM. Additions: the data sheet's 67 TFLOP/s. Memory: copies reach 3.0 TB/s. Products: f32 as KernelBench measured; bf16 fitted to
 // the 375 products of 256 to 4096 in XLA's table for sm_90 (matmul_interpolator_data.h), and 798 TFLOP/s of 8192^3, as we measured; smaller
-// ones are bound by memory. Within a host: fitted to XLA's table for collectives of 8 (collective_interpolator_data.h).
+// ones are bound by memory. Attention: forward and backward together of cuDNN, for 4096 keys, widths of 64 and 128, as measured by Shah et
+// al., "FlashAttention-3" (2024), figures 5 and 6; below and in f32 as products. Within a host: fitted to XLA's table for collectives of 8
+// (collective_interpolator_data.h).
 Machine h100() {
   analysis::Link nvlink{/*latencyNs=*/15600, /*bytesPerUs=*/214000};
   nvlink.set(CollectiveKind::AllReduce, {6000, 361000});
@@ -94,7 +96,9 @@ Machine h100() {
                /*bytesPerUs=*/3000000,
                /*launchNs=*/0,
                {teraRate(1, 26.5, 290), teraRate(64, 34, 290), teraRate(256, 50, 290), teraRate(512, 51, 488), teraRate(1024, 51, 677),
-                teraRate(2048, 52, 767), teraRate(4096, 52, 798)}});
+                teraRate(2048, 52, 767), teraRate(4096, 52, 798)},
+               /*convolutions=*/{},
+               {teraRate(1, 26.5, 290), teraRate(64, 34, 414), teraRate(128, 34, 504)}});
 }
 
 // H200 SXM: the H100's arithmetic (its largest products reach 769 to 798 TFLOP/s), copies at 4.3 TB/s, and an all-reduce of 8 as measured
@@ -148,9 +152,11 @@ analysis::DeviceRates ratesOf(const job::Machine::Device &device, analysis::Devi
   auto set = [](int64_t &rate, bool isGiven, double giga) { rate = isGiven ? perUs(giga) : rate; };
   set(fallback.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
   set(fallback.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
-  for (analysis::ShapeRate &rate : fallback.products) { // a preset's, until the job gives its own
-    set(rate.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
-    set(rate.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
+  for (auto *table : {&fallback.products, &fallback.attentions}) { // a preset's, until the job gives its own
+    for (analysis::ShapeRate &rate : *table) {
+      set(rate.flopsPerUs, device.has_gflop_per_s(), device.gflop_per_s());
+      set(rate.narrowFlopsPerUs, device.has_narrow_gflop_per_s(), device.narrow_gflop_per_s());
+    }
   }
   set(fallback.bytesPerUs, device.has_memory_gb_per_s(), device.memory_gb_per_s());
   if (device.has_launch_us()) {
@@ -161,6 +167,9 @@ analysis::DeviceRates ratesOf(const job::Machine::Device &device, analysis::Devi
   }
   if (!device.convolutions().empty()) {
     fallback.convolutions = tableOf(device.convolutions());
+  }
+  if (!device.attentions().empty()) {
+    fallback.attentions = tableOf(device.attentions());
   }
   return fallback;
 }

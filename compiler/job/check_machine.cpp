@@ -49,7 +49,8 @@ Fault checkMachine(const Job &job) {
   const Machine &machine = job.machine();
   for (const Fault &fault :
        {checkRates("machine.device.products", machine.device().products()),
-        checkRates("machine.device.convolutions", machine.device().convolutions()), checkLinks("machine.intra_host", machine.intra_host()),
+        checkRates("machine.device.convolutions", machine.device().convolutions()),
+        checkRates("machine.device.attentions", machine.device().attentions()), checkLinks("machine.intra_host", machine.intra_host()),
         checkLinks("machine.inter_host", machine.inter_host())}) {
     if (!fault.empty()) {
       return fault;

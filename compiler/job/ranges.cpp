@@ -101,6 +101,9 @@ constexpr NumberRange kRanges[] = {
     {"loss_scale.initial", 0x1p-24, 0x1p96, false, false, true},
     // Costs are 64-bit numbers of nanoseconds and bytes: more than these would mean another unit was meant.
     atLeast("machine.adapters_per_host", 1, kMostI32),
+    atLeast("machine.device.attentions.from", 1, kMostI32),
+    atLeast("machine.device.attentions.gflop_per_s", 1e-3, 1e9),
+    atLeast("machine.device.attentions.narrow_gflop_per_s", 1e-3, 1e9),
     atLeast("machine.device.convolutions.from", 1, kMostI32),
     atLeast("machine.device.convolutions.gflop_per_s", 1e-3, 1e9),
     atLeast("machine.device.convolutions.narrow_gflop_per_s", 1e-3, 1e9),

@@ -70,18 +70,21 @@ static void printLinkLists(AsmPrinter &printer, ArrayRef<int64_t> beside, ArrayR
 }
 
 static ParseResult parseRateTables(AsmParser &parser, int64_t &launchNs, SmallVectorImpl<RateAttr> &products,
-                                   SmallVectorImpl<RateAttr> &convolutions) {
+                                   SmallVectorImpl<RateAttr> &convolutions, SmallVectorImpl<RateAttr> &attentions) {
   return parseParts(parser, {{"launch_ns", [&] { return parser.parseInteger(launchNs); }},
                              {"products", [&] { return parseList(parser, products); }},
-                             {"convolutions", [&] { return parseList(parser, convolutions); }}});
+                             {"convolutions", [&] { return parseList(parser, convolutions); }},
+                             {"attentions", [&] { return parseList(parser, attentions); }}});
 }
 
-static void printRateTables(AsmPrinter &printer, int64_t launchNs, ArrayRef<RateAttr> products, ArrayRef<RateAttr> convolutions) {
+static void printRateTables(AsmPrinter &printer, int64_t launchNs, ArrayRef<RateAttr> products, ArrayRef<RateAttr> convolutions,
+                            ArrayRef<RateAttr> attentions) {
   if (launchNs != 0) {
     printer << ", launch_ns = " << launchNs;
   }
   printList(printer, "products", products);
   printList(printer, "convolutions", convolutions);
+  printList(printer, "attentions", attentions);
 }
 
 } // namespace ashlar::dist
@@ -274,7 +277,8 @@ LogicalResult RateAttr::verify(function_ref<InFlightDiagnostic()> emitError, int
 }
 
 LogicalResult DeviceAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t flopsPerUs, int64_t narrowFlopsPerUs,
-                                 int64_t bytesPerUs, int64_t launchNs, ArrayRef<RateAttr> products, ArrayRef<RateAttr> convolutions) {
+                                 int64_t bytesPerUs, int64_t launchNs, ArrayRef<RateAttr> products, ArrayRef<RateAttr> convolutions,
+                                 ArrayRef<RateAttr> attentions) {
   for (int64_t rate : {flopsPerUs, narrowFlopsPerUs, bytesPerUs}) {
     if (rate < 1) { // C1
       return emitError() << "device has a rate of " << rate << " a microsecond, which is not positive";
@@ -283,7 +287,8 @@ LogicalResult DeviceAttr::verify(function_ref<InFlightDiagnostic()> emitError, i
   if (launchNs < 0) { // C2
     return emitError() << "device launches in " << launchNs << " ns, which is negative";
   }
-  for (auto [name, table] : {std::pair("products", products), std::pair("convolutions", convolutions)}) {
+  for (auto [name, table] :
+       {std::pair("products", products), std::pair("convolutions", convolutions), std::pair("attentions", attentions)}) {
     for (auto [before, rate] : llvm::zip(table, table.drop_front(table.empty() ? 0 : 1))) {
       if (rate.getFrom() <= before.getFrom()) { // C3
         return emitError() << "device has rates of " << name << " from size " << before.getFrom() << " on and then from " << rate.getFrom()

@@ -326,9 +326,10 @@ def Dist_DeviceAttr : Dist_Attr<"Device", "device"> {
   let summary = "The rates of a device, a microsecond";
   let description = [{
     Operations on f32, operations of products of bf16 and f16, and bytes of its memory; the launch overhead in nanoseconds of each kernel
-    and library call; tables of the rates of matrix products, by the smallest of rows, columns and inner size, and of convolutions, by the
-    fewer of the channels in and out of a group. Data for predicted times: the compiler fills it in from its machine model or from the job,
-    as `dist.device` of the module.
+    and library call; tables of the rates of matrix products, by the smallest of rows, columns and inner size, of convolutions, by the
+    fewer of the channels in and out of a group, and of attentions, by the smallest of rows, keys and width. Without a table of attentions
+    they have the rates of products. Data for predicted times: the compiler fills it in from its machine model or from the job, as
+    `dist.device` of the module.
 
         #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000, launch_ns = 150,
                      products = [<from = 1, flops_per_us = 9000, narrow_flops_per_us = 9000>,
@@ -338,10 +339,10 @@ def Dist_DeviceAttr : Dist_Attr<"Device", "device"> {
   }];
   let parameters = (ins "int64_t":$flops_per_us, "int64_t":$narrow_flops_per_us, "int64_t":$bytes_per_us,
                         DefaultValuedParameter<"int64_t", "0">:$launch_ns, OptionalArrayRefParameter<"RateAttr">:$products,
-                        OptionalArrayRefParameter<"RateAttr">:$convolutions);
+                        OptionalArrayRefParameter<"RateAttr">:$convolutions, OptionalArrayRefParameter<"RateAttr">:$attentions);
   let assemblyFormat = [{
     `<` `flops_per_us` `=` $flops_per_us `,` `narrow_flops_per_us` `=` $narrow_flops_per_us `,` `bytes_per_us` `=` $bytes_per_us
-    `` custom<RateTables>($launch_ns, $products, $convolutions) `>`
+    `` custom<RateTables>($launch_ns, $products, $convolutions, $attentions) `>`
   }];
   let genVerifyDecl = 1;
 }

@@ -38,9 +38,10 @@ enum class Cost {
 };
 
 // The class of a library call that decides its rate, besides its type: for a matrix product the smallest of rows, columns and inner size of
-// a matrix, for a convolution or one of its gradients the fewer of the channels in and out of a group.
+// a matrix, for a convolution or one of its gradients the fewer of the channels in and out of a group, for an attention or one of its
+// gradients the smallest of rows, keys and width of a head.
 struct RateClass {
-  enum Kind { Product, Convolution } kind;
+  enum Kind { Product, Convolution, Attention } kind;
   int64_t size;
 };
 

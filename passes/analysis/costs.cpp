@@ -310,13 +310,23 @@ int64_t bucketBytes(CollectiveKind kind, int64_t groupSize, const Link &link) {
   return groupSize == 1 ? 0 : static_cast<int64_t>(std::min<__int128>(sent * groupSize / (rounds * (groupSize - 1)), kMostBucketBytes));
 }
 
+ArrayRef<ShapeRate> DeviceRates::tableOf(RateClass::Kind kind) const {
+  switch (kind) {
+  case RateClass::Product:
+    return products;
+  case RateClass::Convolution:
+    return convolutions;
+  case RateClass::Attention:
+    return attentions.empty() ? products : attentions;
+  }
+  llvm_unreachable("unknown kind of library call");
+}
+
 Work DeviceRates::atFullRate(const Work &work) const {
-  const bool isProduct = work.rateClass && work.rateClass->kind == RateClass::Product;
-  ArrayRef<ShapeRate> table = isProduct ? products : convolutions;
-  if (!work.rateClass || table.empty()) {
+  if (!work.rateClass || tableOf(work.rateClass->kind).empty()) {
     return {work.flops, work.narrowFlops, std::nullopt};
   }
-  const ShapeRate &rate = rateOf(table, work.rateClass->size);
+  const ShapeRate &rate = rateOf(tableOf(work.rateClass->kind), work.rateClass->size);
   auto scale = [](int64_t operations, int64_t full, int64_t own) {
     return static_cast<int64_t>(std::min<__int128>((__int128(operations) * full + own - 1) / own, INT64_MAX));
   };
@@ -418,6 +428,7 @@ DeviceRates findDeviceRates(ModuleOp module) {
   };
   read(device.getProducts(), rates.products);
   read(device.getConvolutions(), rates.convolutions);
+  read(device.getAttentions(), rates.attentions);
   return rates;
 }
 
@@ -427,7 +438,7 @@ dist::DeviceAttr deviceOf(MLIRContext *context, const DeviceRates &rates) {
         table, [&](const ShapeRate &rate) { return dist::RateAttr::get(context, rate.from, rate.flopsPerUs, rate.narrowFlopsPerUs); });
   };
   return dist::DeviceAttr::get(context, rates.flopsPerUs, rates.narrowFlopsPerUs, rates.bytesPerUs, rates.launchNs, write(rates.products),
-                               write(rates.convolutions));
+                               write(rates.convolutions), write(rates.attentions));
 }
 
 } // namespace ashlar::analysis

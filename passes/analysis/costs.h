@@ -171,7 +171,7 @@ int64_t bucketBytes(CollectiveKind kind, int64_t groupSize, const Link &link);
 struct Work {
   int64_t flops = 0;                  // on f32
   int64_t narrowFlops = 0;            // on bf16 and f16
-  std::optional<RateClass> rateClass; // of a product or convolution: decides its rate
+  std::optional<RateClass> rateClass; // of a product, convolution or attention: decides its rate
 
   // Adds work of another op. Assumes that both have no class: DeviceRates::atFullRate.
   Work &operator+=(const Work &other);
@@ -190,7 +190,11 @@ struct DeviceRates {
   int64_t bytesPerUs = 1000;            // of memory, read or written
   int64_t launchNs = 0;                 // that each kernel and library call takes beside its work
   // By the sizes of RateClass, rising; sizes below the first entry have its rate. Empty: all have the rates above.
-  llvm::SmallVector<ShapeRate, 0> products = {}, convolutions = {};
+  // Attentions without a table have the rates of products.
+  llvm::SmallVector<ShapeRate, 0> products = {}, convolutions = {}, attentions = {};
+
+  // Returns the table of a kind; may be empty.
+  llvm::ArrayRef<ShapeRate> tableOf(RateClass::Kind kind) const;
 
   // Returns work as so many operations at the rates above as take as long: its class is then accounted for.
   //   a product of 1000 operations, of a class with a quarter of the rate  ->  4000 operations

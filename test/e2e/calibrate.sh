@@ -24,6 +24,7 @@ done
 # no core does 10^13 operations a second.
 expect_less "$(rate products 1)" "$(rate products 128)" "products of one row against large ones"
 expect_less "$(rate convolutions 1)" "$(rate convolutions 64)" "convolutions of one channel against those of 64"
+expect_less "$(rate attentions 1)" "$(rate attentions 64)" "attentions of one row against those of 256 of width 64"
 expect_less "$(number gflop_per_s)" 10000 "GFLOP/s"
 expect_less "$(number memory_gb_per_s)" 1000 "GB/s of memory"
 expect_less "$(number launch_us)" 100 "us of a launch"

@@ -231,7 +231,7 @@ def device(bench):
         expect([slow[name]], [2 * fast[name]], f"{name}: half as fast")
 
 
-@case("machine.device.launch_us", *[f"machine.device.{table}.{field}" for table in ("products", "convolutions")
+@case("machine.device.launch_us", *[f"machine.device.{table}.{field}" for table in ("products", "convolutions", "attentions")
                                      for field in ("from", "gflop_per_s", "narrow_gflop_per_s")])
 def device_tables(bench):
     # Only what the tables say takes time: the product of (64, 128) and (128, 64) is 2^20 operations, and its smallest size is 64.
@@ -264,6 +264,16 @@ def device_tables(bench):
     is_near(time(tables % 2, batch=4), 1152, "convolution of 2 channels in")
     is_near(time(tables % 3, batch=4), 2304, "up to the next class")
     is_near(time(tables % 2, "precision: BF16_MIXED", batch=4), 288, "convolution of bf16")
+    # 32 rows and keys of width 16 in each of 4 samples, scores and weighted sum: 2^18 operations, of smallest size 16.
+    bench.model(
+        node("Mul", ["x", "w"], ["s"]), node("Transpose", ["s"], ["t"], perm=[0, 2, 1]), node("MatMul", ["s", "t"], ["scores"]),
+        node("Softmax", ["scores"], ["weights"], axis=-1), node("MatMul", ["weights", "s"], ["y"]), node("ReduceMean", ["y"], ["loss"], keepdims=0),
+        parameter("w", [16], [1] * 16), graph_input("x", ["batch", 32, 16]), graph_output("loss", []), opset=17)
+    tables = "attentions { from: 1 gflop_per_s: 0.001 narrow_gflop_per_s: 0.004 } attentions { from: %d gflop_per_s: 0.002 narrow_gflop_per_s: 0.008 }"
+    is_near(time(tables % 16, batch=4), 1 << 17, "attention of width 16")
+    is_near(time(tables % 17, batch=4), 1 << 18, "up to the next class")
+    is_near(time(tables % 16, "precision: BF16_MIXED", batch=4), 1 << 15, "attention of bf16")
+    is_near(time(entry(1, 0.001), batch=4), 1 << 18, "attention as a product")
 
 
 KINDS = ("ALL_REDUCE", "REDUCE_SCATTER", "ALL_TO_ALL", "ALL_GATHER", "PERMUTE", "BROADCAST", "HALO")

@@ -102,6 +102,7 @@ void addDevice(calibrate::MeasuredImage &image) {
   }
   for (int64_t size = 1; size <= 128; size *= 2) {
     image.addConvolutions(size);
+    image.addAttentions(size);
   }
   image.addMemory();
   image.addLaunches();

@@ -46,7 +46,7 @@ void MeasuredImage::add(const std::string &label, const std::vector<Instruction>
       offset += aligned(bytes);
     }
     std::vector<uint32_t> &accesses = numbers.emplace_back(each.bytes.size(), ASHLAR_RT_READ);
-    accesses.back() = ASHLAR_RT_WRITE;
+    std::fill(accesses.end() - static_cast<std::ptrdiff_t>(each.written), accesses.end(), ASHLAR_RT_WRITE);
     table.push_back(
         {each.kind, name.c_str(), static_cast<uint32_t>(places.size()), places.data(), accesses.data(), each.desc, /*owner=*/0});
   }
@@ -114,6 +114,42 @@ void MeasuredImage::addConvolutions(int64_t size) {
   for (uint32_t kind : {ASHLAR_RT_CONV_FORWARD, ASHLAR_RT_CONV_DATA, ASHLAR_RT_CONV_WEIGHTS}) {
     addConvolution(size, kind, size, std::max<int64_t>(size, 16));
     addConvolution(size, kind, size, std::max<int64_t>(2 * size, 32));
+  }
+}
+
+void MeasuredImage::addAttention(int64_t size, uint32_t kind, int64_t rows, int64_t width) {
+  constexpr int64_t kHeads = 8, kKeys = 256;
+  const bool isForward = kind == ASHLAR_RT_ATTENTION_FORWARD;
+  const int64_t products = isForward ? 2 : 5; // of a column for each score
+  for (const uint32_t type : {static_cast<uint32_t>(ASHLAR_RT_F32), static_cast<uint32_t>(ASHLAR_RT_BF16)}) {
+    ashlar_rt_attention_desc &desc = attentions.emplace_back();
+    std::memset(&desc, 0, sizeof(desc));
+    desc.kind = kind;
+    desc.dtype = type;
+    desc.batch = 1;
+    desc.heads = desc.key_heads = kHeads;
+    desc.rows = rows;
+    desc.keys = kKeys;
+    desc.width = desc.value_width = width;
+    desc.scale = 1;
+    const uint64_t element = type == ASHLAR_RT_F32 ? sizeof(float) : sizeof(Bf16);
+    const uint64_t ofRows = kHeads * rows * width * element, ofKeys = kHeads * kKeys * width * element,
+                   sums = kHeads * rows * sizeof(float);
+    Instruction call{ASHLAR_RT_ATTENTION, &desc, {ofRows, ofKeys, ofKeys, ofRows, sums}, /*written=*/2};
+    if (!isForward) {
+      call.bytes.insert(call.bytes.end(), {ofRows, ofRows, ofKeys, ofKeys});
+      call.written = 3;
+    }
+    const char *name = type == ASHLAR_RT_F32 ? "f32 " : "bf16 ";
+    const int64_t flops = 2 * products * kHeads * rows * kKeys * width;
+    add("attention " + std::to_string(size) + " " + name + std::to_string(flops), {call}, /*count=*/1);
+  }
+}
+
+void MeasuredImage::addAttentions(int64_t size) {
+  constexpr int64_t kFewRows = 8, kRows = 256, kWidth = 64;
+  for (uint32_t kind : {ASHLAR_RT_ATTENTION_FORWARD, ASHLAR_RT_ATTENTION_BACKWARD}) {
+    size <= kFewRows ? addAttention(size, kind, /*rows=*/size, kWidth) : addAttention(size, kind, kRows, /*width=*/size);
   }
 }
 

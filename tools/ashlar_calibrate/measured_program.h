@@ -38,6 +38,10 @@ public:
   // as models have them behind few channels. Lines: "convolution SIZE TYPE FLOPS SECONDS".
   void addConvolutions(int64_t size);
 
+  // Adds attentions of f32 and bf16, with their gradients, of 8 heads and 256 keys whose smallest size is `size`: the rows, up to 8, or the
+  // width of a head. Lines: "attention SIZE TYPE FLOPS SECONDS".
+  void addAttentions(int64_t size);
+
   // Adds a copy past the caches of a core. Line: "memory BYTES SECONDS"; a byte that is read and written counts twice.
   void addMemory();
 
@@ -57,13 +61,15 @@ private:
   struct Instruction {
     uint32_t kind;
     const void *desc;
-    std::vector<uint64_t> bytes; // of each buffer; the last one is written
+    std::vector<uint64_t> bytes; // of each buffer
+    size_t written = 1;          // the number of buffers, the last ones
     uint32_t dtype = ASHLAR_RT_F32;
   };
 
   void add(const std::string &label, const std::vector<Instruction> &instructions, uint32_t count, bool isCollective = false);
   void addProduct(int64_t size, int64_t m, int64_t n, int64_t k, bool transposeA);
   void addConvolution(int64_t size, uint32_t kind, int64_t in, int64_t out);
+  void addAttention(int64_t size, uint32_t kind, int64_t rows, int64_t width);
 
   const uint32_t ranks;
   std::vector<Measured> list;
@@ -72,6 +78,7 @@ private:
   std::deque<std::string> names;
   std::deque<ashlar_rt_gemm_desc> products;
   std::deque<ashlar_rt_conv_desc> convolutions;
+  std::deque<ashlar_rt_attention_desc> attentions;
   std::deque<ashlar_rt_kernel_desc> kernels;
   std::deque<ashlar_rt_collective_desc> collectives;
   std::deque<ashlar_rt_collective_tensor> tensors;

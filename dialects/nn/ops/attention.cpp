@@ -176,7 +176,7 @@ template <typename Op> int64_t productsOf(Op op, ArrayRef<RankedTensorType> oper
 }
 
 RateClass attentionRateClass(ArrayRef<RankedTensorType> operands) {
-  return {RateClass::Product, std::min({rowsOf(operands[0]), rowsOf(operands[1]), columnsOf(operands[0])})};
+  return {RateClass::Attention, std::min({rowsOf(operands[0]), rowsOf(operands[1]), columnsOf(operands[0])})};
 }
 
 } // namespace

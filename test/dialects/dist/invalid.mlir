@@ -111,7 +111,7 @@ dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [0], bytes_per_us
 // -----
 
 // device attribute, parts in their order
-// expected-error@+1 {{expected 'launch_ns' or 'products' or 'convolutions'}}
+// expected-error@+1 {{expected 'launch_ns' or 'products' or 'convolutions' or 'attentions'}}
 module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1, launches = 1>} {}
 
 // -----
@@ -489,6 +489,12 @@ module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per
 // device attribute, C3
 // expected-error@+1 {{device has rates of products from size 4 on and then from 4 on, which does not rise}}
 module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1, products = [<from = 4, flops_per_us = 1, narrow_flops_per_us = 1>, <from = 4, flops_per_us = 2, narrow_flops_per_us = 1>]>} {}
+
+// -----
+
+// device attribute, C3
+// expected-error@+1 {{device has rates of attentions from size 2 on and then from 1 on, which does not rise}}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 1, bytes_per_us = 1, attentions = [<from = 2, flops_per_us = 1, narrow_flops_per_us = 1>, <from = 1, flops_per_us = 2, narrow_flops_per_us = 1>]>} {}
 
 // -----
 

@@ -103,8 +103,8 @@ module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per
 
 // -----
 
-// CHECK: module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 2, bytes_per_us = 3, convolutions = [<from = 3, flops_per_us = 7, narrow_flops_per_us = 7>]>}
-module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 2, bytes_per_us = 3, convolutions = [<from = 3, flops_per_us = 7, narrow_flops_per_us = 7>]>} {
+// CHECK: module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 2, bytes_per_us = 3, convolutions = [<from = 3, flops_per_us = 7, narrow_flops_per_us = 7>], attentions = [<from = 64, flops_per_us = 5, narrow_flops_per_us = 9>]>}
+module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per_us = 2, bytes_per_us = 3, convolutions = [<from = 3, flops_per_us = 7, narrow_flops_per_us = 7>], attentions = [<from = 64, flops_per_us = 5, narrow_flops_per_us = 9>]>} {
   // CHECK: {costs = #dist.costs<latency_ns = [1], bytes_per_us = [2], kinds = [<kind = halo, latency_ns = [3], bytes_per_us = [4]>]>}
   dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1], bytes_per_us = [2], kinds = [<kind = halo, latency_ns = [3], bytes_per_us = [4]>]>}
 }

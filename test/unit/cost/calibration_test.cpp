@@ -25,6 +25,8 @@ constexpr const char *kDevice = "product 4 f32 1000 1e-8\n"
                                 "product 512 f32 1000000 1e-5\n"
                                 "product 512 bf16 1000000 2e-5\n"
                                 "convolution 1 f32 6000 1e-6\n"
+                                "attention 64 f32 9000 1e-6\n"
+                                "attention 64 bf16 9000 3e-6\n"
                                 "a warning of somebody else\n"
                                 "memory 1000000 5e-5\n"
                                 "launch 3e-8\n";
@@ -100,10 +102,12 @@ TEST_CASE("calibration: rates by size and links by kind, as a job reads them", "
   CHECK(read.device.narrowFlopsPerUs == 50000);
   CHECK(read.device.bytesPerUs == 20000);
   CHECK(read.device.launchNs == 30);
-  REQUIRE((read.device.products.size() == 2 && read.device.convolutions.size() == 1));
+  REQUIRE((read.device.products.size() == 2 && read.device.convolutions.size() == 1 && read.device.attentions.size() == 1));
   CHECK((read.device.products[0].from == 4 && read.device.products[0].flopsPerUs == 50000)); // 2000 operations in 40 ns
   CHECK((read.device.products[0].narrowFlopsPerUs == 25000 && read.device.products[1].from == 512));
   CHECK((read.device.convolutions[0].flopsPerUs == 6000 && read.device.convolutions[0].narrowFlopsPerUs == 6000)); // as f32
+  CHECK((read.device.attentions[0].from == 64 && read.device.attentions[0].flopsPerUs == 9000));
+  CHECK(read.device.attentions[0].narrowFlopsPerUs == 3000);
   CHECK((read.intraHost.of(CollectiveKind::Permute) == analysis::MessageCost{1000, 2000}));
   CHECK((read.intraHost.of(CollectiveKind::AllReduce) == analysis::MessageCost{2000, 1000}));
   CHECK((read.intraHost.of(CollectiveKind::Halo) == analysis::MessageCost{1000, 2000})); // not measured: as a permute

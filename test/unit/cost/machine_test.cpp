@@ -185,6 +185,7 @@ TEST_CASE("cost: launches, rates by shape and kinds of collectives of a job", "[
   large.set_gflop_per_s(90);
   large.set_narrow_gflop_per_s(70);
   *device.add_convolutions() = small;
+  *device.add_attentions() = large;
   job::Machine::LinkClass &host = *job.mutable_machine()->mutable_intra_host();
   host.set_latency_us(3);
   host.set_bandwidth_gb_per_s(8);
@@ -195,7 +196,8 @@ TEST_CASE("cost: launches, rates by shape and kinds of collectives of a job", "[
   halo.set_latency_us(1);
   cost::Machine machine = cost::machineOf(job);
   CHECK(machine.device.launchNs == 250);
-  REQUIRE((machine.device.products.size() == 2 && machine.device.convolutions.size() == 1));
+  REQUIRE((machine.device.products.size() == 2 && machine.device.convolutions.size() == 1 && machine.device.attentions.size() == 1));
+  CHECK((machine.device.attentions[0].from == 32 && machine.device.attentions[0].flopsPerUs == 90000));
   CHECK((machine.device.products[0].flopsPerUs == 2500 && machine.device.products[0].narrowFlopsPerUs == 2500));
   CHECK((machine.device.products[1].from == 32 && machine.device.products[1].flopsPerUs == 90000));
   CHECK(machine.device.products[1].narrowFlopsPerUs == 70000);
@@ -240,17 +242,20 @@ TEST_CASE("cost: presets of GPU clusters", "[cost]") {
   CHECK(h200.intraHost.of(CollectiveKind::AllGather) == h100.intraHost.of(CollectiveKind::AllGather));
 }
 
-TEST_CASE("cost: on a GPU larger products are no slower, and none is faster than large ones", "[cost]") {
+TEST_CASE("cost: on a GPU larger calls are no slower, and none is faster than large products", "[cost]") {
   for (job::Machine::Preset each : {job::Machine::A100, job::Machine::H100, job::Machine::H200}) {
     const analysis::DeviceRates device = preset(each).device;
     REQUIRE(!device.products.empty());
-    CHECK(device.products.front().from == 1);
     CHECK(device.products.back().narrowFlopsPerUs == device.narrowFlopsPerUs);
-    for (auto [smaller, larger] : llvm::zip(device.products, llvm::drop_begin(device.products))) {
-      CHECK(smaller.from < larger.from);
-      CHECK(smaller.flopsPerUs <= larger.flopsPerUs);
-      CHECK(smaller.narrowFlopsPerUs <= larger.narrowFlopsPerUs);
-      CHECK(larger.flopsPerUs <= device.flopsPerUs);
+    for (RateClass::Kind kind : {RateClass::Product, RateClass::Attention}) {
+      const llvm::ArrayRef<analysis::ShapeRate> table = device.tableOf(kind);
+      CHECK(table.front().from == 1);
+      for (auto [smaller, larger] : llvm::zip(table, llvm::drop_begin(table))) {
+        CHECK(smaller.from < larger.from);
+        CHECK(smaller.flopsPerUs <= larger.flopsPerUs);
+        CHECK(smaller.narrowFlopsPerUs <= larger.narrowFlopsPerUs);
+        CHECK((larger.flopsPerUs <= device.flopsPerUs && larger.narrowFlopsPerUs <= device.narrowFlopsPerUs));
+      }
     }
   }
 }

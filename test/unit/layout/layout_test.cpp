@@ -168,6 +168,10 @@ TEST_CASE("rates: a library call is as fast as calls of its class", "[rates]") {
   CHECK(rates.timePs(small, 0) == 10'000'000); // without a table all are as fast
   rates.products = {{4, 10000, 20000}, {16, 50000, 50000}, {64, 100000, 200000}};
   rates.convolutions = {{1, 1000, 1000}};
+  CHECK(rates.timePs({1000000, 0, RateClass{RateClass::Attention, 64}}, 0) == 10'000'000); // as a product
+  rates.attentions = {{32, 5000, 40000}};
+  CHECK(rates.timePs({1000000, 0, RateClass{RateClass::Attention, 64}}, 0) == 200'000'000);
+  CHECK(rates.timePs({0, 1000000, RateClass{RateClass::Attention, 8}}, 0) == 25'000'000); // narrow, below the first entry
   auto product = [&](int64_t size) { return rates.timePs({1000000, 0, RateClass{RateClass::Product, size}}, 0); };
   CHECK(rates.timePs(large, 0) == 10'000'000);
   CHECK((product(63) == 20'000'000 && product(16) == 20'000'000 && product(15) == 100'000'000 && product(4) == 100'000'000));
@@ -187,6 +191,7 @@ TEST_CASE("rates: a library call is as fast as calls of its class", "[rates]") {
   analysis::DeviceRates read = analysis::findDeviceRates(*module);
   CHECK((read.flopsPerUs == 100000 && read.narrowFlopsPerUs == 200000 && read.bytesPerUs == 10000 && read.launchNs == 30));
   CHECK((read.products.size() == 3 && read.products[1].from == 16 && read.products[1].flopsPerUs == 50000));
+  CHECK((read.attentions.size() == 1 && read.attentions[0].from == 32 && read.attentions[0].narrowFlopsPerUs == 40000));
   CHECK((read.products[0].narrowFlopsPerUs == 20000 && read.convolutions.size() == 1 && read.convolutions[0].flopsPerUs == 1000));
 }
 

@@ -93,14 +93,16 @@ llvm::Error addStrategy(const job::Job &loaded, StringRef path, job::Job &job) {
     own.clear_mesh();
     both.MergeFrom(own);
     if (both.SerializeAsString() != found.SerializeAsString()) {
-      return createStringError(path + ": of pipeline, accumulate and recompute the search found " + textBesideMesh(found) +
-                               ", and the job has " + textBesideMesh(own) + "; leave the job's own out, or search again");
+      return createStringError(path + ": of pipeline, accumulate, optimizer_parallel and recompute the search found " +
+                               textBesideMesh(found) + ", and the job has " + textBesideMesh(own) +
+                               "; leave the job's own out, or search again");
     }
     job.clear_mesh();
     job.MergeFrom(found);
   } else if (found.ByteSizeLong() != 0 && found.SerializeAsString() != strategy::foundFields(job).SerializeAsString()) {
-    return createStringError(path + ": has the mesh, pipeline, accumulate and recompute that a search found, and the job has others; "
-                                    "leave them out except mesh { devices: N }, or search again");
+    return createStringError(path +
+                             ": has the mesh, pipeline, accumulate, optimizer_parallel and recompute that a search found, and the job has "
+                             "others; leave them out except mesh { devices: N }, or search again");
   }
   *job.mutable_strategy() = loaded.strategy();
   return llvm::Error::success();

@@ -84,6 +84,9 @@ struct Variant {
   bool cutsSmall = false;              // compute small values in blocks, too: for tests
 };
 
+// Returns the order that a job's schedule names.
+stage::Schedule scheduleOf(job::Pipeline::Schedule schedule);
+
 // The variants that a job asks for, the default one first, and why there is no deterministic one ("" when there is).
 struct VariantList {
   std::vector<Variant> variants;

@@ -87,20 +87,6 @@ CommFusion commFusionOf(const job::CommFusion &fusion) {
   return settings;
 }
 
-stage::Schedule scheduleOf(job::Pipeline::Schedule schedule) {
-  switch (schedule) {
-  case job::Pipeline::GPIPE:
-    return stage::Schedule::GPipe;
-  case job::Pipeline::ONE_F_ONE_B:
-    return stage::Schedule::OneFOneB;
-  case job::Pipeline::INTERLEAVED:
-    return stage::Schedule::Interleaved;
-  case job::Pipeline::ZERO_BUBBLE:
-    return stage::Schedule::ZeroBubble;
-  }
-  llvm_unreachable("unknown schedule");
-}
-
 // Returns the kernels of a module.
 SmallVector<func::FuncOp> kernelsOf(ModuleOp module) {
   return llvm::to_vector(module.getOps<func::FuncOp>());
@@ -133,6 +119,20 @@ void shareKernels(ModuleOp into, ModuleOp from) {
 }
 
 } // namespace
+
+stage::Schedule scheduleOf(job::Pipeline::Schedule schedule) {
+  switch (schedule) {
+  case job::Pipeline::GPIPE:
+    return stage::Schedule::GPipe;
+  case job::Pipeline::ONE_F_ONE_B:
+    return stage::Schedule::OneFOneB;
+  case job::Pipeline::INTERLEAVED:
+    return stage::Schedule::Interleaved;
+  case job::Pipeline::ZERO_BUBBLE:
+    return stage::Schedule::ZeroBubble;
+  }
+  llvm_unreachable("unknown schedule");
+}
 
 VariantList listVariants(const job::Job &job, exec::Target target) {
   VariantList list;

@@ -141,22 +141,61 @@ int64_t mostMicroBatches(const job::Job &job) {
 }
 
 std::vector<job::Job> listSchedules(const job::Job &job, int64_t layers) {
-  std::vector<job::Job> jobs = {job};
+  const job::Job plain = withoutOrder(job);
+  std::vector<job::Job> jobs = {plain};
   const int32_t stages = job.pipeline().stages();
-  auto add = [&](job::Pipeline::Schedule schedule, int32_t chunks) {
-    job::Pipeline &pipeline = *jobs.emplace_back(job).mutable_pipeline();
-    pipeline.set_schedule(schedule);
-    if (chunks > 1) {
+  const bool isInterleaved = job.pipeline().schedule() != job::Pipeline::ZERO_BUBBLE && job.pipeline().micro_batches() % stages == 0;
+  for (int32_t chunks = 2; isInterleaved && chunks * stages <= layers; ++chunks) {
+    if (chunks == 2 || layers % (chunks * stages) == 0) {
+      job::Pipeline &pipeline = *jobs.emplace_back(plain).mutable_pipeline();
+      pipeline.set_schedule(job::Pipeline::INTERLEAVED);
       pipeline.set_chunks(chunks);
-    }
-  };
-  add(job::Pipeline::ZERO_BUBBLE, 1);
-  for (int32_t chunks = 2; chunks * stages <= layers; ++chunks) {
-    if (job.pipeline().micro_batches() % stages == 0 && (chunks == 2 || layers % (chunks * stages) == 0)) {
-      add(job::Pipeline::INTERLEAVED, chunks);
     }
   }
   return jobs;
+}
+
+job::Job withoutOrder(const job::Job &job) {
+  job::Job made = job;
+  if (job.has_pipeline()) {
+    job::Pipeline &pipeline = *made.mutable_pipeline();
+    pipeline.clear_chunks();
+    pipeline.clear_schedule();
+    if (job.pipeline().schedule() == job::Pipeline::ZERO_BUBBLE) {
+      pipeline.set_schedule(job::Pipeline::ZERO_BUBBLE);
+    }
+  }
+  return made;
+}
+
+job::Job withZeroBubble(const job::Job &job) {
+  job::Job made = withoutOrder(job);
+  made.mutable_pipeline()->set_schedule(job::Pipeline::ZERO_BUBBLE);
+  return made;
+}
+
+std::vector<job::Job> listLevels(const job::Job &job) {
+  constexpr int32_t kMostLevel = 3;
+  std::vector<job::Job> jobs;
+  for (int32_t level = 1; level <= kMostLevel && job.has_loss(); ++level) {
+    jobs.emplace_back(job).mutable_optimizer_parallel()->set_level(level);
+  }
+  return jobs;
+}
+
+std::optional<job::Job> withLargerLastAxis(const job::Job &job) {
+  if (job.mesh().axes_size() < 2) {
+    return std::nullopt;
+  }
+  job::Job made = job;
+  job::Mesh::Axis &last = *made.mutable_mesh()->mutable_axes(job.mesh().axes_size() - 1);
+  job::Mesh::Axis &before = *made.mutable_mesh()->mutable_axes(job.mesh().axes_size() - 2);
+  if (before.size() % 2 != 0) {
+    return std::nullopt;
+  }
+  before.set_size(before.size() / 2);
+  last.set_size(2 * last.size());
+  return made;
 }
 
 } // namespace ashlar::planning

@@ -8,6 +8,7 @@
 #include "compiler/job/job.pb.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace ashlar::planning {
@@ -30,9 +31,23 @@ job::Job withMicroBatches(const job::Job &job, int64_t count);
 //   1536 samples on outer=16,inner=8  ->  96
 int64_t mostMicroBatches(const job::Job &job);
 
-// Returns a job of a pipeline in ONE_F_ONE_B, ZERO_BUBBLE, and INTERLEAVED in each number of chunks that shares so many layers evenly, and
-// in two, where its stages share its micro-batches evenly.
+// Returns a job of a pipeline in ONE_F_ONE_B, and INTERLEAVED in each number of chunks that shares so many layers evenly, and in two, where
+// its stages share its micro-batches evenly; of one in ZERO_BUBBLE itself.
 std::vector<job::Job> listSchedules(const job::Job &job, int64_t layers);
+
+// Returns a job without the schedule and the chunks of its pipeline, unless that is ZERO_BUBBLE, which has programs of its own: what jobs
+// of equal programs have in common, except for chunks.
+job::Job withoutOrder(const job::Job &job);
+
+// Returns a job of a pipeline in ZERO_BUBBLE.
+job::Job withZeroBubble(const job::Job &job);
+
+// Returns a training job with each level of optimizer parallelism, the least first; none for another job.
+std::vector<job::Job> listLevels(const job::Job &job);
+
+// Returns a job with twice as many devices along the last axis of its mesh, taken from the axis before; nothing where that is odd.
+//   outer=16,inner=8  ->  outer=8,inner=16
+std::optional<job::Job> withLargerLastAxis(const job::Job &job);
 
 } // namespace ashlar::planning
 

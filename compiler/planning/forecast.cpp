@@ -56,9 +56,13 @@ std::vector<StageForecast> describeStages(const report::PipelineFacts &pipeline)
   for (auto [facts, timeline] : llvm::zip_equal(pipeline.stages, pipeline.timeline.stages)) {
     StageForecast stage;
     for (const report::StageProgramFact &program : facts.programs) {
-      stage.microBatchPs += program.runs > 1 ? program.timePs : 0;
+      const nn::ProgramRole role = program.runs > 1 && program.role ? program.role.getRole() : nn::ProgramRole::Update;
+      stage.forwardPs += role == nn::ProgramRole::Forward ? program.timePs : 0;
+      stage.backwardPs += role == nn::ProgramRole::Backward ? program.timePs : 0;
+      stage.weightsPs += role == nn::ProgramRole::Weights ? program.timePs : 0;
     }
-    stage.oncePs = std::max<int64_t>(timeline.computePs - pipeline.microBatches * stage.microBatchPs, 0);
+    const int64_t microBatchPs = stage.forwardPs + stage.backwardPs + stage.weightsPs;
+    stage.oncePs = std::max<int64_t>(timeline.computePs - pipeline.microBatches * microBatchPs, 0);
     stage.receivePs = timeline.receivePs / pipeline.microBatches;
     stage.slotBytes = facts.slotBytes;
     stage.fixedBytes = facts.fixedBytes();

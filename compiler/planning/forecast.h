@@ -17,10 +17,11 @@ namespace ashlar::planning {
 
 // What a stage of a pipeline takes of a step and of a device's memory.
 struct StageForecast {
-  int64_t microBatchPs = 0, oncePs = 0; // programs of a micro-batch; all others of a step
-  int64_t receivePs = 0;                // messages of a micro-batch
-  int64_t slotBytes = 0;                // of a micro-batch in flight
-  uint64_t fixedBytes = 0;              // besides the slots
+  int64_t forwardPs = 0, backwardPs = 0, weightsPs = 0; // programs of a micro-batch
+  int64_t oncePs = 0;                                   // all others of a step
+  int64_t receivePs = 0;                                // messages of a micro-batch
+  int64_t slotBytes = 0;                                // of a micro-batch in flight
+  uint64_t fixedBytes = 0;                              // besides the slots
 };
 
 struct Forecast {

@@ -104,14 +104,15 @@ FailureOr<ModuleOp> JobForecaster::train(const job::Job &job, int64_t loops) {
   return *module;
 }
 
-FailureOr<Forecast> JobForecaster::sketch(const job::Job &job, search::Effort &effort, int64_t memoryLimit,
-                                          const LayoutHandover &handover) {
+FailureOr<Forecast> JobForecaster::sketch(const job::Job &job, search::Effort &effort, int64_t memoryLimit, const LayoutHandover &handover,
+                                          int64_t moves) {
   FailureOr<ModuleOp> programs = train(job);
   if (failed(programs)) {
     return failure();
   }
   pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
   variant.overlaps = options.overlaps;
+  variant.recomputeMoves = moves;
   if (variant.search) {
     variant.search->effort = options.searchEffort;
     variant.search->seconds = effort.secondsLeft();
@@ -187,7 +188,7 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
   const uint64_t counted = noteSearch(variant, module);
   FailureOr<Forecast> found = failure();
   auto plan = [&]() -> FailureOr<SyncTrial> {
-    found = forecastRecomputed(module, variant, job, effort);
+    found = forecastRecomputed(module, variant, job, effort, handover.guess);
     return failed(found) ? FailureOr<SyncTrial>() : SyncTrial{found->stepPs, found->leastBytes};
   };
   const LogicalResult planned = choosesGradientSync(job, input.memoryLimit)
@@ -202,21 +203,30 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
 
 // Rematerializes as much as fits programs with layouts into the limit, where the job leaves it open.
 FailureOr<Forecast> JobForecaster::forecastRecomputed(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
-                                                      search::Effort &effort) {
+                                                      search::Effort &effort, const MovesGuess &guess) {
   auto forecastCopy = [&] {
     effort.count(kUnitsOfOp * countOps(programs));
     return planning::forecast(programs.clone(), variant, job);
   };
+  std::map<int64_t, Forecast> known; // by moves
   if (job.recompute() == job::Recompute::AUTO) {
-    FailureOr<int64_t> moves = findLeastMoves(input.memoryLimit, [&](int64_t count) -> FailureOr<RecomputeTrial> {
-      variant.recomputeMoves = count;
-      FailureOr<Forecast> found = forecastCopy();
-      return failed(found) ? FailureOr<RecomputeTrial>() : RecomputeTrial{found->leastBytes, found->recomputeMoves};
-    });
+    FailureOr<int64_t> moves = findLeastMoves(
+        input.memoryLimit,
+        [&](int64_t count) -> FailureOr<RecomputeTrial> {
+          variant.recomputeMoves = count;
+          FailureOr<Forecast> found = forecastCopy();
+          if (failed(found)) {
+            return failure();
+          }
+          known[count] = *found;
+          return RecomputeTrial{found->leastBytes, found->recomputeMoves};
+        },
+        guess);
     if (failed(moves)) {
       return failure();
     }
     variant.recomputeMoves = *moves;
+    return known.at(*moves);
   }
   return forecastCopy();
 }

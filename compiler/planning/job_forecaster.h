@@ -8,6 +8,7 @@
 #include "compiler/command/input.h"
 #include "compiler/planning/forecast.h"
 #include "compiler/planning/known_layouts.h"
+#include "compiler/planning/recompute_search.h"
 
 #include <functional>
 #include <map>
@@ -15,12 +16,13 @@
 
 namespace ashlar::planning {
 
-// The layouts that a forecast takes instead of a search, and where it leaves its own. Null: neither.
+// The layouts that a forecast takes instead of a search, and where it leaves its own. Null: neither. And what is known of it besides.
 struct LayoutHandover {
   const KnownLayouts *known = nullptr;
   std::function<std::string(llvm::StringRef)> nameOf; // of `known` (KnownLayouts::give)
   KnownLayouts *found = nullptr;
   job::Strategy *strategy = nullptr; // of all values; empty where loops are computed again in segments, which change the model
+  MovesGuess guess = {};             // of `recompute: AUTO`; null: none
 };
 
 // A model is imported once for each number of micro-batches, and made to train once for each number of replicas that batch normalizations
@@ -48,8 +50,9 @@ public:
   mlir::FailureOr<Forecast> forecast(const job::Job &job, search::Effort &effort, const LayoutHandover &handover = {});
 
   // The same with the first layouts that a search finds for `memoryLimit` bytes of a device, or the known ones, whether the program fits
-  // or not, and without rematerialization by cost.
-  mlir::FailureOr<Forecast> sketch(const job::Job &job, search::Effort &effort, int64_t memoryLimit, const LayoutHandover &handover);
+  // or not, and with so many moves of rematerialization by cost.
+  mlir::FailureOr<Forecast> sketch(const job::Job &job, search::Effort &effort, int64_t memoryLimit, const LayoutHandover &handover,
+                                   int64_t moves = 0);
 
 private:
   mlir::FailureOr<Forecast> forecastTrained(mlir::ModuleOp programs, const job::Job &job, search::Effort &effort,
@@ -57,7 +60,7 @@ private:
   mlir::FailureOr<Forecast> forecastSearched(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
                                              search::Effort &effort, const LayoutHandover &handover);
   mlir::FailureOr<Forecast> forecastRecomputed(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
-                                               search::Effort &effort);
+                                               search::Effort &effort, const MovesGuess &guess);
   mlir::FailureOr<Forecast> forecastLayouts(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
                                             search::Effort &effort, const LayoutHandover &handover);
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Two short models a mesh -> a line over the layers -> closed forms.
+// Two short models a mesh -> a line over the layers -> the step of a schedule.
 
 #include "compiler/planning/job_ranking.h"
 
 #include "compiler/job/job.h"
+#include "compiler/planning/candidate_jobs.h"
 #include "dialects/nn/nn.h"
 #include "dialects/support/element_type.h"
 
@@ -21,54 +22,14 @@ int64_t stagesOf(const job::Job &job) {
   return job.has_pipeline() ? job.pipeline().stages() : 1;
 }
 
-// Returns the job of which the sketches of a job are: all that differ from it only in what closed forms have.
+// Returns the job of which the sketches of a job are: all that differ from it only in what estimateStep() has.
 job::Job sketchOf(const job::Job &job) {
-  job::Job made = job;
+  job::Job made = withoutOrder(job);
   made.clear_recompute();
   if (job.has_pipeline()) {
     made.mutable_pipeline()->set_stages(kSketchStages);
-    made.mutable_pipeline()->clear_schedule();
-    made.mutable_pipeline()->clear_chunks();
   }
   return made;
-}
-
-LayerNumbers numbersOf(const Forecast &forecast) {
-  LayerNumbers sum;
-  if (forecast.stages.empty()) {
-    sum.oncePs = static_cast<double>(forecast.stepPs);
-    sum.fixedBytes = static_cast<double>(forecast.leastBytes);
-  }
-  for (const StageForecast &stage : forecast.stages) {
-    sum.microBatchPs += static_cast<double>(stage.microBatchPs);
-    sum.oncePs += static_cast<double>(stage.oncePs);
-    sum.receivePs += static_cast<double>(stage.receivePs);
-    sum.slotBytes += static_cast<double>(stage.slotBytes);
-    sum.fixedBytes += static_cast<double>(stage.fixedBytes);
-  }
-  return sum;
-}
-
-// Returns the micro-batches whose values the first stage holds at once: as passes/stage makes slots.
-int64_t slotsOf(const job::Pipeline &pipeline) {
-  const int64_t stages = pipeline.stages(), count = pipeline.micro_batches();
-  switch (pipeline.schedule()) {
-  case job::Pipeline::GPIPE:
-    return count;
-  case job::Pipeline::INTERLEAVED: // a group of micro-batches goes through the chunks while the one before comes back
-    return std::min(count, 2 * stages);
-  default:
-    return std::min(count, stages);
-  }
-}
-
-// Returns how many micro-batches' time a stage waits in a step.
-double waitsOf(const job::Pipeline &pipeline) {
-  const double others = pipeline.stages() - 1;
-  constexpr double kOfZeroBubble = 3; // of the wait of ONE_F_ONE_B
-  return pipeline.schedule() == job::Pipeline::INTERLEAVED   ? others / pipeline.chunks()
-         : pipeline.schedule() == job::Pipeline::ZERO_BUBBLE ? others / kOfZeroBubble
-                                                             : others;
 }
 
 uint64_t parameterBytes(ModuleOp model) {
@@ -80,30 +41,6 @@ uint64_t parameterBytes(ModuleOp model) {
 }
 
 } // namespace
-
-LayerNumbers extrapolate(const LayerNumbers &ofFew, int64_t few, const LayerNumbers &ofMore, int64_t more, int64_t layers) {
-  auto line = [&](double LayerNumbers::*number) {
-    const double ofLayer = std::max((ofMore.*number - ofFew.*number) / static_cast<double>(more - few), 0.0);
-    return ofMore.*number + ofLayer * static_cast<double>(layers - more);
-  };
-  LayerNumbers numbers{line(&LayerNumbers::microBatchPs), line(&LayerNumbers::oncePs), ofMore.receivePs, line(&LayerNumbers::slotBytes),
-                       line(&LayerNumbers::fixedBytes)};
-  return numbers;
-}
-
-Estimate estimateStep(const job::Job &job, const LayerNumbers &whole, int64_t layers) {
-  if (!job.has_pipeline()) {
-    return {static_cast<int64_t>(whole.oncePs), static_cast<uint64_t>(whole.fixedBytes)};
-  }
-  const job::Pipeline &pipeline = job.pipeline();
-  const double stages = pipeline.stages();
-  const int64_t parts = int64_t(pipeline.stages()) * pipeline.chunks(), halves = 2 * layers;
-  const double largest = static_cast<double>(llvm::divideCeil(halves, parts) * parts) / static_cast<double>(halves);
-  const double ofMicroBatch = whole.microBatchPs / stages * largest + whole.receivePs * pipeline.chunks();
-  const double steps = pipeline.micro_batches() + waitsOf(pipeline);
-  return {static_cast<int64_t>(steps * ofMicroBatch + whole.oncePs / stages),
-          static_cast<uint64_t>((whole.fixedBytes + whole.slotBytes * static_cast<double>(slotsOf(pipeline))) / stages * largest)};
-}
 
 bool JobRanking::applies(const job::Job &job) {
   FailureOr<ModuleOp> model = whole.import(job);
@@ -128,7 +65,41 @@ std::optional<Estimate> JobRanking::estimate(const job::Job &job, search::Effort
   if (isNew || (found->second && found->second->keepsLimit != keepsLimit)) {
     found->second = draw(job, drawn, effort);
   }
-  return found->second ? std::optional(estimateStep(job, found->second->whole, count)) : std::nullopt;
+  if (!found->second) {
+    return std::nullopt;
+  }
+  const Estimate plain = estimateStep(job, found->second->whole.at(0));
+  const bool recomputes = job.recompute() == job::Recompute::AUTO && plain.bytes > static_cast<uint64_t>(memoryLimit);
+  return recomputes ? recompute(drawn, job, *found->second, effort) : plain;
+}
+
+// Returns the estimate of a job that is too large without rematerialization: with as many moves as it fits with, or with all.
+std::optional<Estimate> JobRanking::recompute(const job::Job &drawn, const job::Job &job, Sketch &sketch, search::Effort &effort) {
+  auto estimateShares = [&](int64_t shares) -> std::optional<Estimate> {
+    return measure(drawn, shares, sketch, effort) ? std::optional(estimateStep(job, sketch.whole.at(shares))) : std::nullopt;
+  };
+  const auto limit = static_cast<double>(memoryLimit);
+  int64_t tooFew = 0, enough = kShares;
+  std::optional<Estimate> large = estimateShares(tooFew), small = estimateShares(enough);
+  const double excess = static_cast<double>(large->bytes) - limit;
+  while (small && tooFew + 1 < enough && static_cast<double>(small->bytes) <= limit) {
+    const int64_t middle = (tooFew + enough) / 2;
+    std::optional<Estimate> between = estimateShares(middle);
+    const bool isEnough = between && static_cast<double>(between->bytes) <= limit;
+    (isEnough ? enough : tooFew) = middle;
+    (isEnough ? small : large) = between ? between : small;
+  }
+  if (!small || static_cast<double>(small->bytes) > limit) {
+    if (small) {
+      small->recomputed = 1;
+    }
+    return small;
+  }
+  // Moves are in the order of the bytes that they save per time, and a part of them is one step of all layers.
+  const double share = (static_cast<double>(large->bytes) - limit) / static_cast<double>(large->bytes - small->bytes);
+  return Estimate{large->stepPs + static_cast<int64_t>(share * static_cast<double>(small->stepPs - large->stepPs)),
+                  static_cast<uint64_t>(memoryLimit),
+                  (static_cast<double>(tooFew) + share * static_cast<double>(enough - tooFew)) / kShares, excess};
 }
 
 // Returns the layouts that a search finds for the longer short model, with so many bytes a device; 0: any number. Null where it fails.
@@ -143,18 +114,21 @@ std::optional<JobRanking::Sketch> JobRanking::draw(const job::Job &job, const jo
   constexpr int kMostSearches = 3;
   std::shared_ptr<const KnownLayouts> &shared = layouts[drawn.mesh().axes().rbegin()->size()];
   shared = shared ? shared : search(drawn, effort, /*limit=*/0);
-  std::optional<Sketch> best = shared ? measure(drawn, shared, effort) : std::nullopt;
+  auto measured = [&](std::shared_ptr<const KnownLayouts> known) {
+    Sketch sketch{std::move(known), keepsLimit, 0, 0, {}};
+    return sketch.layouts && measure(drawn, 0, sketch, effort) ? std::optional(std::move(sketch)) : std::nullopt;
+  };
+  std::optional<Sketch> best = measured(shared);
   // The short model gets as much less memory as it has fewer parameters, and its stages as much more as they are fewer.
   const double share = shareOfParameters(drawn) * static_cast<double>(stagesOf(job)) / static_cast<double>(stagesOf(drawn));
   const auto limit = static_cast<double>(memoryLimit);
   double searched = limit * share;
-  auto excessOf = [&](const Sketch &sketch) { return static_cast<double>(estimateStep(job, sketch.whole, count).bytes) - limit; };
+  auto excessOf = [&](const Sketch &sketch) { return static_cast<double>(estimateStep(job, sketch.whole.at(0)).bytes) - limit; };
   for (int searches = 0; keepsLimit && memoryLimit > 0 && searches < kMostSearches && searched >= 1; ++searches) {
     if (best && excessOf(*best) <= 0) {
       break;
     }
-    std::shared_ptr<const KnownLayouts> found = search(drawn, effort, static_cast<int64_t>(searched));
-    std::optional<Sketch> next = found ? measure(drawn, found, effort) : std::nullopt;
+    std::optional<Sketch> next = measured(search(drawn, effort, static_cast<int64_t>(searched)));
     if (!next) {
       break;
     }
@@ -166,18 +140,26 @@ std::optional<JobRanking::Sketch> JobRanking::draw(const job::Job &job, const jo
   return best;
 }
 
-// Forecasts both short models of a sketch with layouts of the longer one.
-std::optional<JobRanking::Sketch> JobRanking::measure(const job::Job &drawn, std::shared_ptr<const KnownLayouts> known,
-                                                      search::Effort &effort) {
-  auto sketch = [&](JobForecaster &forecaster, int64_t layers) {
-    return forecaster.sketch(drawn, effort, /*memoryLimit=*/0,
-                             {known.get(), [&, layers](StringRef name) { return names->counterpart(name, layers, kMore); }, nullptr});
-  };
-  FailureOr<Forecast> ofMore = sketch(more, kMore), ofFew = sketch(few, kFew);
-  if (failed(ofMore) || failed(ofFew)) {
-    return std::nullopt;
+// Forecasts both short models of a sketch with so many parts of all moves of rematerialization, unless that is known. Returns whether both
+// can be compiled.
+bool JobRanking::measure(const job::Job &drawn, int64_t shares, Sketch &sketch, search::Effort &effort) {
+  if (sketch.whole.count(shares) > 0) {
+    return true;
   }
-  return Sketch{std::move(known), keepsLimit, extrapolate(numbersOf(*ofFew), kFew, numbersOf(*ofMore), kMore, count)};
+  auto forecast = [&](JobForecaster &forecaster, int64_t layers, int64_t &moves) {
+    FailureOr<Forecast> found =
+        forecaster.sketch(drawn, effort, /*memoryLimit=*/0,
+                          {sketch.layouts.get(), [&, layers](StringRef name) { return names->counterpart(name, layers, kMore); }, nullptr},
+                          moves * shares / kShares);
+    moves = failed(found) ? 0 : found->recomputeMoves;
+    return found;
+  };
+  FailureOr<Forecast> ofMore = forecast(more, kMore, sketch.movesOfMore), ofFew = forecast(few, kFew, sketch.movesOfFew);
+  if (failed(ofMore) || failed(ofFew)) {
+    return false;
+  }
+  sketch.whole.emplace(shares, extrapolate(numbersOf(*ofFew), kFew, numbersOf(*ofMore), kMore, count));
+  return true;
 }
 
 LayoutHandover JobRanking::layoutsOf(const job::Job &job) const {

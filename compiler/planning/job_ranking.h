@@ -7,6 +7,7 @@
 #define ASHLAR_COMPILER_PLANNING_JOB_RANKING_H
 
 #include "compiler/planning/equal_layers.h"
+#include "compiler/planning/estimated_step.h"
 #include "compiler/planning/job_forecaster.h"
 
 #include <map>
@@ -16,28 +17,9 @@
 
 namespace ashlar::planning {
 
-struct Estimate {
-  int64_t stepPs = 0;
-  uint64_t bytes = 0; // of a device of the largest stage
-};
-
-// The numbers of a model on a mesh with so many equal layers, in sum over the stages of a pipeline of two, or without a pipeline.
-struct LayerNumbers {
-  double microBatchPs = 0, oncePs = 0; // programs of a micro-batch, and the rest of a step; without a pipeline all of it is the rest
-  double receivePs = 0;                // messages of a micro-batch to a stage between two others
-  double slotBytes = 0, fixedBytes = 0;
-};
-
-// Returns the numbers of `layers` layers, on the line through `few` and `more` layers, and no less than of more.
-LayerNumbers extrapolate(const LayerNumbers &ofFew, int64_t few, const LayerNumbers &ofMore, int64_t more, int64_t layers);
-
-// Returns the estimate of a job from the numbers of all `layers` of its model: of each of p stages the p-th part, and the step by the
-// closed forms of docs/pipeline.md. Stages whose number of layers is not a multiple of a half wait for the ones with half a layer more.
-Estimate estimateStep(const job::Job &job, const LayerNumbers &whole, int64_t layers);
-
-// Estimates jobs that differ in their meshes, stages, micro-batches and schedules. Layouts are searched on a model of a few layers, once
-// for all meshes with the same last axis where they fit the memory; all layers between the first and the last one have equal layouts and
-// costs.
+// Estimates jobs that differ in their meshes, stages, micro-batches, schedules, levels of optimizer parallelism and rematerialization.
+// Layouts are searched on a model of a few layers, once for all meshes with the same last axis where they fit the memory; all layers
+// between the first and the last one have equal layouts and costs.
 class JobRanking {
 public:
   // `whole` forecasts the jobs with all layers, and outlives it.
@@ -53,7 +35,8 @@ public:
   int64_t layers() const { return count; }
 
   // Returns the estimate of a job, with a search for layouts where none are known, whose work `effort` counts; nothing where it cannot be
-  // compiled. Layouts are the fastest ones, whether the job fits with them or not.
+  // compiled. Layouts are the fastest ones, whether the job fits with them or not. With `recompute: AUTO` rematerialization goes on until
+  // the job fits.
   std::optional<Estimate> estimate(const job::Job &job, search::Effort &effort);
 
   // From here on searches smaller layouts where the fastest ones take more than the memory limit: a search a job, so for want of others.
@@ -66,15 +49,19 @@ private:
   static constexpr int64_t kFew = 2, kMore = 4; // layers: in each of two stages one, and two
   static constexpr int64_t kLeastLayers = 16;   // for which estimates are worth it
 
+  static constexpr int64_t kShares = 4; // of the moves of rematerialization: all, and so many parts of them
+
   struct Sketch {
     std::shared_ptr<const KnownLayouts> layouts; // of a model of kMore layers
     bool keepsLimit = false;                     // when it was drawn
-    LayerNumbers whole;                          // of all layers
+    int64_t movesOfFew = 0, movesOfMore = 0;     // of rematerialization, that there are
+    std::map<int64_t, ModelNumbers> whole;       // by the parts of the moves taken; 0: none
   };
 
   std::shared_ptr<const KnownLayouts> search(const job::Job &drawn, search::Effort &effort, int64_t limit);
   std::optional<Sketch> draw(const job::Job &job, const job::Job &drawn, search::Effort &effort);
-  std::optional<Sketch> measure(const job::Job &drawn, std::shared_ptr<const KnownLayouts> known, search::Effort &effort);
+  bool measure(const job::Job &drawn, int64_t shares, Sketch &sketch, search::Effort &effort);
+  std::optional<Estimate> recompute(const job::Job &drawn, const job::Job &job, Sketch &sketch, search::Effort &effort);
   double shareOfParameters(const job::Job &job);
 
   JobForecaster &whole;

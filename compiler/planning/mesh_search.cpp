@@ -5,9 +5,8 @@
 #include "compiler/planning/mesh_search.h"
 
 #include "compiler/command/diagnostics.h"
-#include "compiler/cost/machine.h"
 #include "compiler/planning/candidate_jobs.h"
-#include "compiler/planning/job_ranking.h"
+#include "compiler/planning/deep_search.h"
 #include "compiler/planning/sort_by.h"
 #include "compiler/report/units.h"
 #include "dialects/nn/nn.h"
@@ -20,6 +19,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -29,20 +29,6 @@ namespace ashlar::planning {
 namespace {
 
 constexpr size_t kRefined = 3; // jobs that others are made of
-
-// A job with its estimate.
-struct RankedJob {
-  job::Job job;
-  Estimate estimate;
-};
-
-// Whether the last axis of a mesh, along which devices are neighbours, stays on a host, or has no other beside it. Where it does not, a
-// mesh with a smaller one sends less between hosts.
-bool staysOnHost(const job::Job &job, int64_t ranksPerHost) {
-  const auto &axes = job.mesh().axes();
-  return axes.rbegin()->size() <= ranksPerHost ||
-         llvm::all_of(llvm::drop_end(axes), [](const job::Mesh::Axis &axis) { return axis.size() == 1; });
-}
 
 class MeshSearch {
 public:
@@ -70,8 +56,7 @@ public:
       }
     }
     sort();
-    const bool isDone = !ranked.empty() && !found.candidates.empty() && fits(found.candidates.front()); // estimates have the changes
-    for (size_t place = 0; !isDone && place < std::min(kRefined, found.candidates.size()); ++place) {
+    for (size_t place = 0; ranked.empty() && place < std::min(kRefined, found.candidates.size()); ++place) { // estimates have the changes
       refine(found.candidates[place]);
     }
     sort();
@@ -82,89 +67,47 @@ public:
   }
 
 private:
-  // Returns the jobs of a deep model in the order of their estimates, those that fit first: each mesh in micro-batches of few samples, in
-  // all schedules, and the best ones in other micro-batches while that helps. None where there are no estimates.
+  // Returns the jobs of a deep model in the order of their estimates. Half of the effort is for these.
   std::vector<RankedJob> rank(ArrayRef<job::Job> jobs) {
-    std::vector<RankedJob> ranked;
     command::FirstError error(&context); // of a short model alone
-    const int64_t ranksPerHost = cost::machineOf(input.job, input.target->kind()).ranksPerHost;
-    auto estimateAll = [&] {
-      for (const job::Job &job : llvm::make_filter_range(jobs, [&](const job::Job &each) { return staysOnHost(each, ranksPerHost); })) {
-        estimate(mayDivide ? withMicroBatches(job, mostMicroBatches(job)) : job, ranked);
-      }
-    };
-    estimateAll();
-    if (llvm::none_of(ranked, [&](const RankedJob &each) { return rankOf(each.estimate).first == 0; })) {
-      ranking.keepLimit();
-      estimated.clear();
-      std::vector<RankedJob> larger = std::exchange(ranked, {});
-      estimateAll();
-      ranked = ranked.empty() ? std::move(larger) : std::move(ranked); // no effort was left
-    }
-    for (size_t before = 0; mayDivide && before != ranked.size();) {
-      before = ranked.size();
-      sortRanked(ranked);
-      for (const job::Job &job : bestMeshes(ranked)) {
-        const int64_t count = job::microBatches(job), stages = job.has_pipeline() ? job.pipeline().stages() : 1;
-        for (int64_t other : {2 * count, count / 2}) {
-          if (other >= stages && job.global_batch() % other == 0) {
-            estimate(withMicroBatches(job, other), ranked);
-          }
-        }
-      }
-    }
-    sortRanked(ranked);
-    return ranked;
+    return rankJobs({options, input, ranking, effort, search::Effort::unitsOf(options.searchEffort) / 2, mayDivide}, jobs);
   }
 
-  void sortRanked(std::vector<RankedJob> &ranked) const {
-    sortBy(ranked, [&](const RankedJob &each) { return rankOf(each.estimate); });
-  }
-
-  // Returns the best jobs on different meshes.
-  static std::vector<job::Job> bestMeshes(ArrayRef<RankedJob> ranked) {
-    std::vector<job::Job> jobs;
-    std::set<std::string> meshes;
-    for (const RankedJob &each : ranked) {
-      if (jobs.size() < kRefined && meshes.insert(each.job.mesh().SerializeAsString()).second) {
-        jobs.push_back(each.job);
-      }
-    }
-    return jobs;
-  }
-
-  // Adds the estimates of a job in all schedules that it may have.
-  void estimate(const job::Job &job, std::vector<RankedJob> &ranked) {
-    if (job.pipeline().stages() > ranking.layers() || effort.left() <= search::Effort::unitsOf(options.searchEffort) / 2 ||
-        effort.isOver()) { // the rest is for forecasts
-      return;
-    }
-    const bool isOpen = mayDivide && job.has_pipeline();
-    for (job::Job &each : isOpen ? listSchedules(job, ranking.layers()) : std::vector<job::Job>{job}) {
-      llvm::Error fault = command::checkInput(options, each, input);
-      const bool isWrong = static_cast<bool>(fault);
-      llvm::consumeError(std::move(fault));
-      if (isWrong || !estimated.insert(each.SerializeAsString()).second) {
-        continue;
-      }
-      if (std::optional<Estimate> found = ranking.estimate(each, effort)) {
-        ranked.push_back({std::move(each), *found});
-      }
-    }
-  }
-
-  // Forecasts the jobs with the best estimates, until the next one is estimated to be slower than the best by more than estimates err.
+  // Forecasts the jobs with the best estimates, until the next one is estimated to be slower than the best by more than estimates err, or
+  // until there are enough, one that fits among them where estimates have one. None is begun that may exceed the effort, but for
+  // the first ones where none fits.
   void tryRanked(ArrayRef<RankedJob> ranked) {
-    constexpr size_t kMostForecasts = 4;
+    constexpr size_t kEnough = 4;
     constexpr double kError = 1.1;
     double best = std::numeric_limits<double>::infinity();
+    std::map<std::string, double> errors; // of estimated bytes, by the job without its schedule
+    int64_t dearest = 0;                  // units of a forecast
+    const auto limit = static_cast<double>(input.memoryLimit == 0 ? INT64_MAX : input.memoryLimit);
     for (const RankedJob &each : ranked) {
-      if (found.candidates.size() == kMostForecasts || static_cast<double>(each.estimate.stepPs) > best * kError) {
+      const auto bytes = static_cast<double>(each.estimate.bytes);
+      const bool isFound = best < std::numeric_limits<double>::infinity();
+      const bool isEnough = found.candidates.size() >= kEnough && (isFound || bytes > limit);
+      if (isEnough || static_cast<double>(each.estimate.stepPs) > best * kError) {
         break;
       }
-      std::optional<Candidate> candidate = tryJob(each.job, ranking.layoutsOf(each.job));
-      if (candidate && candidate->row.forecast && fits(*candidate)) {
-        best = std::min(best, static_cast<double>(candidate->row.forecast->stepPs));
+      double &error = errors.try_emplace(withoutOrder(each.job).SerializeAsString(), 0).first->second;
+      if (each.estimate.excess == 0 && bytes * error > limit) {
+        continue; // with another schedule it was seen to take more
+      }
+      LayoutHandover layouts = ranking.layoutsOf(each.job);
+      if (const Estimate &estimate = each.estimate; estimate.excess > 0) {
+        layouts.guess = [&](uint64_t taken) { return estimate.recomputed * (static_cast<double>(taken) - limit) / estimate.excess; };
+      }
+      if (dearest > effort.left() && (isFound || found.candidates.size() >= kEnough)) {
+        ++found.left;
+        continue;
+      }
+      const int64_t before = effort.getCounted();
+      std::optional<Candidate> candidate = tryJob(each.job, std::move(layouts), /*mayExceed=*/true);
+      dearest = std::max(dearest, effort.getCounted() - before);
+      if (candidate && candidate->row.forecast) {
+        error = static_cast<double>(candidate->row.forecast->leastBytes) / bytes;
+        best = fits(*candidate) ? std::min(best, static_cast<double>(candidate->row.forecast->stepPs)) : best;
       }
     }
     found.estimated = ranked.size();
@@ -205,14 +148,6 @@ private:
     return "";
   }
 
-  // Returns by what estimates are compared: like candidates. An estimate of memory errs by a tenth.
-  std::pair<int, int64_t> rankOf(const Estimate &estimate) const {
-    constexpr uint64_t kParts = 10;
-    const auto limit = static_cast<uint64_t>(input.memoryLimit);
-    const bool mayFit = limit == 0 || estimate.bytes <= limit + limit / kParts;
-    return mayFit ? std::pair(0, estimate.stepPs) : std::pair(1, static_cast<int64_t>(estimate.bytes));
-  }
-
   // Returns by what candidates are compared: those that fit by time, those that do not by memory, then those that cannot be.
   std::pair<int, int64_t> rank(const Candidate &candidate) const {
     if (!candidate.row.forecast) {
@@ -226,12 +161,13 @@ private:
     sortBy(found.candidates, [&](const Candidate &each) { return rank(each); });
   }
 
-  // Forecasts a job that was not tried yet, unless the effort is over. Returns what it found.
-  std::optional<Candidate> tryJob(job::Job job, LayoutHandover layouts = {}) {
+  // Forecasts a job that was not tried yet, unless the effort is over and that matters. Returns what it found.
+  std::optional<Candidate> tryJob(job::Job job, LayoutHandover layouts = {}, bool mayExceed = false) {
     if (!tried.insert(job.SerializeAsString()).second) {
       return std::nullopt;
     }
-    if (effort.isOver() && llvm::any_of(found.candidates, [](const Candidate &each) { return each.row.forecast.has_value(); })) {
+    if (!mayExceed && effort.isOver() &&
+        llvm::any_of(found.candidates, [](const Candidate &each) { return each.row.forecast.has_value(); })) {
       ++found.left;
       return std::nullopt;
     }
@@ -312,8 +248,8 @@ private:
   search::Effort effort;
   const bool keepsLayouts;
   JobRanking ranking;
-  std::set<std::string> tried, estimated; // serialized jobs
-  bool mayDivide = false;                 // whether the search gives jobs stages and micro-batches
+  std::set<std::string> tried; // serialized jobs
+  bool mayDivide = false;      // whether the search gives jobs stages and micro-batches
   FoundMeshes found;
 };
 
@@ -328,6 +264,7 @@ PlannedMesh makeRow(const job::Job &job) {
   row.devices = job::numDevices(job) * row.stages;
   row.microBatches = job::microBatches(job);
   row.schedule = job.has_pipeline() && !job.pipeline().has_order() ? job::Pipeline::Schedule_Name(job.pipeline().schedule()) : "";
+  row.level = job.has_optimizer_parallel() && job::effectiveMode(job) != job::DATA_PARALLEL ? job.optimizer_parallel().level() : 0;
   row.recomputes = job.recompute() == job::Recompute::AUTO;
   return row;
 }

@@ -33,11 +33,12 @@ const lower::MemoryPart &largestPart(const lower::MemoryUse &memory) {
 
 // What rows differ in: columns that are there only where a row has something to say.
 struct Columns {
-  bool stages, microBatches, recomputes, bubble;
+  bool stages, microBatches, levels, recomputes, bubble;
 
   explicit Columns(const PlanTable &table)
       : stages(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.stages > 1; })),
         microBatches(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.microBatches > 1; })),
+        levels(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.level > 0; })),
         recomputes(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.recomputes; })),
         bubble(llvm::any_of(table.meshes, [](const PlannedMesh &mesh) { return mesh.forecast && mesh.forecast->bubble; })) {}
 };
@@ -49,6 +50,7 @@ std::vector<std::string> headOf(const Columns &columns) {
   };
   add(columns.stages, {"stages"});
   add(columns.microBatches, {"micro-batches"});
+  add(columns.levels, {"level"});
   add(columns.recomputes, {"recompute"});
   add(true, {"step", "compute", "exposed", "sent", "memory", "most of it"});
   add(columns.bubble, {"bubble"});
@@ -65,6 +67,7 @@ std::vector<std::string> cellsOf(const PlanTable &table, const PlannedMesh &mesh
   auto add = [&](bool isThere, std::string text) { cells.insert(cells.end(), isThere ? 1 : 0, std::move(text)); };
   add(columns.stages, stagesText(mesh));
   add(columns.microBatches, std::to_string(mesh.microBatches));
+  add(columns.levels, mesh.level > 0 ? std::to_string(mesh.level) : "");
   add(columns.recomputes, mesh.recomputes ? "AUTO" : "");
   if (!mesh.forecast) {
     cells.resize(headOf(columns).size() - 1, "-");
@@ -102,6 +105,7 @@ void writeMesh(OStream &out, const PlanTable &table, const PlannedMesh &mesh) {
     out.attribute("schedule", mesh.schedule);
   }
   out.attribute("micro_batches", mesh.microBatches);
+  out.attribute("level", mesh.level);
   out.attribute("recompute", mesh.recomputes);
   if (!mesh.forecast) {
     return out.attribute("refusal", report::jsonText(mesh.refusal));
@@ -125,6 +129,7 @@ std::string meshName(const PlannedMesh &mesh) {
   std::string name = meshText(mesh);
   name += mesh.stages > 1 ? ", " + std::to_string(mesh.stages) + " stages " + mesh.schedule : "";
   name += mesh.microBatches > 1 ? ", " + std::to_string(mesh.microBatches) + " micro-batches" : "";
+  name += mesh.level > 0 ? ", level " + std::to_string(mesh.level) : "";
   return name + (mesh.recomputes ? ", recompute AUTO" : "");
 }
 

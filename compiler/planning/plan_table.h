@@ -19,12 +19,13 @@ struct PlannedMesh {
   int64_t stages = 1;       // of a pipeline; 1: none
   int64_t microBatches = 1; // that a step is computed in
   std::string schedule;     // of a pipeline, as the job names it; "": an order of its own
+  int64_t level = 0;        // of optimizer parallelism; 0: none
   bool recomputes = false;  // until the step fits the memory
   std::optional<Forecast> forecast;
   std::string refusal;
 };
 
-// Returns a mesh in words: "outer=8,inner=2, 4 stages INTERLEAVED, 16 micro-batches, recompute AUTO".
+// Returns a mesh in words: "outer=8,inner=2, 4 stages INTERLEAVED, 16 micro-batches, level 1, recompute AUTO".
 std::string meshName(const PlannedMesh &mesh);
 
 struct PlanTable {

@@ -5,6 +5,7 @@
 #include "compiler/report/pipeline_facts.h"
 
 #include "dialects/dist/stages.h"
+#include "dialects/nn/programs.h"
 #include "dialects/support/element_type.h"
 
 #include <map>
@@ -122,8 +123,8 @@ PipelineFacts makePipelineFacts(ArrayRef<exec::VariantOp> variants, const Pipeli
   for (auto [number, variant] : llvm::enumerate(llvm::to_vector(variants))) {
     tables.push_back(readStage(variant, context));
     StageFacts stage;
-    for (auto [program, runs] : llvm::zip_equal(tables.back().work.programs, tables.back().runs)) {
-      stage.programs.push_back({program.name, runs, program.timePs});
+    for (auto [program, runs, op] : llvm::zip_equal(tables.back().work.programs, tables.back().runs, tables.back().programs)) {
+      stage.programs.push_back({program.name, runs, program.timePs, nn::programOf(op)});
     }
     stage.slots = variant.getNumSlots();
     stage.slotBytes = variant.getSlotBytes();

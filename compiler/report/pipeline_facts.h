@@ -8,6 +8,7 @@
 #include "passes/analysis/schedule/timeline.h"
 
 #include "dialects/exec/exec.h"
+#include "dialects/nn/nn.h"
 #include "passes/analysis/costs.h"
 #include "passes/lower/memory/collective_order.h"
 #include "passes/lower/memory/memory_use.h"
@@ -27,8 +28,9 @@ struct CrossingFact {
 // A program that a step runs.
 struct StageProgramFact {
   std::string name;
-  int64_t runs = 0;   // a step
-  int64_t timePs = 0; // predicted, of one run
+  int64_t runs = 0;          // a step
+  int64_t timePs = 0;        // predicted, of one run
+  nn::ProgramAttr role = {}; // null: none
 };
 
 struct StageFacts {

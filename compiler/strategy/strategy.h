@@ -37,7 +37,8 @@ std::unique_ptr<mlir::Pass> createApplyStrategyPass(const job::Strategy &strateg
 // Returns the text of a file with the strategy: a job with this field, and the fields of `found`.
 std::string printStrategy(const job::Strategy &strategy, const job::Job &found = {});
 
-// Returns the fields of a job that a search for the mesh sets, and a saved strategy keeps: mesh, pipeline, accumulate and recompute.
+// Returns the fields of a job that a search for the mesh sets, and a saved strategy keeps: mesh, pipeline, accumulate,
+// optimizer_parallel and recompute.
 job::Job foundFields(const job::Job &job);
 
 // Reads such a file.

@@ -28,6 +28,9 @@ job::Job foundFields(const job::Job &job) {
   if (job.has_accumulate()) {
     found.set_accumulate(job.accumulate());
   }
+  if (job.has_optimizer_parallel()) {
+    *found.mutable_optimizer_parallel() = job.optimizer_parallel();
+  }
   if (job.has_recompute()) {
     found.set_recompute(job.recompute());
   }

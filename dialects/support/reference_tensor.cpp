@@ -53,6 +53,15 @@ void readFloats(FloatType type, ArrayRef<char> data, std::vector<double> &values
   }
 }
 
+constexpr int kDroppedBits = 16; // of an f32, whose others are a bf16
+
+// Rounds a number, not NaN, to the nearest bf16, of two to the even one.
+float roundToBf16(float value) {
+  const auto bits = llvm::bit_cast<uint32_t>(value);
+  const uint32_t half = (uint32_t{1} << (kDroppedBits - 1)) - 1 + ((bits >> kDroppedBits) & 1);
+  return llvm::bit_cast<float>((bits + half) >> kDroppedBits << kDroppedBits);
+}
+
 APFloat convert(FloatType type, double value) {
   APFloat converted(value);
   bool losesInfo = false;
@@ -94,6 +103,9 @@ double roundTo(Type floatType, double value) {
   if (floatType.isF32()) {
     return static_cast<float>(value);
   }
+  if (const auto single = static_cast<float>(value); floatType.isBF16() && single == value) {
+    return roundToBf16(single); // masks have millions of elements
+  }
   return convert(cast<FloatType>(floatType), value).convertToDouble();
 }
 
@@ -103,6 +115,9 @@ double floatOfBits(FloatType type, uint64_t bits) {
   }
   if (type.isF32()) {
     return llvm::bit_cast<float>(static_cast<uint32_t>(bits));
+  }
+  if (type.isBF16()) {
+    return llvm::bit_cast<float>(static_cast<uint32_t>(bits << kDroppedBits));
   }
   return APFloat(type.getFloatSemantics(), APInt(type.getWidth(), bits)).convertToDouble();
 }

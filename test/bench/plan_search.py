@@ -9,7 +9,8 @@ large: `ashlarc plan --mesh 1024 --memory 80GB`, mode AUTO and no rule, of `ashl
 sequences sharded, 8 or 16 stages, interleaved, level 1 of optimizer parallelism. Fails when the search takes 60 s of CPU time or more, or finds a slower step than
 the fastest of these that fits.
 
-small: the same of a model of 16 layers on 16 devices, against each mesh in each number of stages and micro-batches and each schedule, one `ashlarc plan` each.
+small: the same of a model of 16 layers on 4 devices, against each mesh in each number of stages and micro-batches and each schedule, one `ashlarc plan` each: with
+the state sharded as the search for layouts finds best, and above the limit at levels 1 and 3 of optimizer parallelism and with recompute: AUTO.
 Fails when the step found is more than 5 % slower than the fastest of them that fits. --json writes the rows of the enumeration.
 """
 
@@ -47,7 +48,7 @@ def expert_job(batch, tensor, stages, data, micro_batches, schedule):
 
 def describe(mesh):
     axes = " x ".join(f"{axis['axis']}={axis['size']}" for axis in mesh["mesh"])
-    return [f"{axes}, {mesh.get('stages', 1)} stages", mesh.get("schedule", ""), mesh["micro_batches"], "AUTO" if mesh["recompute"] else ""]
+    return [f"{axes}, {mesh.get('stages', 1)} stages", mesh.get("schedule", ""), mesh["micro_batches"], mesh["level"] or "", "AUTO" if mesh["recompute"] else ""]
 
 
 def row_of(name, mesh):
@@ -55,7 +56,7 @@ def row_of(name, mesh):
             "" if mesh["fits"] else "too large"]
 
 
-HEADER = ["plan", "mesh", "schedule", "micro-batches", "recompute", "step, s", "bubble", "memory, GB", ""]
+HEADER = ["plan", "mesh", "schedule", "micro-batches", "level", "recompute", "step, s", "bubble", "memory, GB", ""]
 
 
 class Bench:
@@ -94,7 +95,7 @@ class Bench:
         return faults
 
     def enumerate(self, devices, batch, layers):
-        """Yields the text of each job: every mesh of two axes, number of stages, of micro-batches, and schedule."""
+        """Yields the fields of each job: every mesh of two axes, number of stages, of micro-batches, and schedule."""
         powers = [1 << exponent for exponent in range(devices.bit_length()) if devices % (1 << exponent) == 0]
         for stages in (each for each in powers if each <= layers):
             sizes = [(devices // stages // inner, inner) for inner in powers if inner <= devices // stages]
@@ -105,13 +106,23 @@ class Bench:
             for (outer, inner), count, schedule in itertools.product(meshes, counts, schedules):
                 mesh = mesh_field([("outer", outer), ("inner", inner)])
                 parts = f"pipeline {{ stages: {stages} micro_batches: {count} {schedule} }}" if stages > 1 else f"accumulate: {count}"
-                yield job_text(batch, ["mode: AUTO", mesh, parts])
+                yield ["mode: AUTO", mesh, parts]
+
+    def plan_each(self, fields, batch, memory):
+        """Returns the plans of a job: as it is, and above the limit with what takes less memory."""
+        def plans(*choices):
+            return [self.plan(job_text(batch, [*fields, each]), memory)[0][0] for each in choices]
+        found = plans("")
+        if not found[0].get("fits"):
+            level = "optimizer_parallel {{ level: {} }}".format
+            found += plans(level(1), level(3), level(1) + " recompute: AUTO")
+        return found
 
     def small(self):
-        layers, devices, batch, memory = 16, 16, 32, self.options.memory
+        layers, devices, batch, memory = 16, 4, 8, self.options.memory
         self.model(layers, 2048, 16, 1024, 32768)
         found, cpu = self.plan(job_text(batch, ["mode: AUTO", f"mesh {{ devices: {devices} }}"]), memory, "--search-effort", EFFORT)
-        every = [self.plan(text, memory)[0][0] for text in self.enumerate(devices, batch, layers)]
+        every = [mesh for fields in self.enumerate(devices, batch, layers) for mesh in self.plan_each(fields, batch, memory)]
         fitting = sorted((mesh for mesh in every if mesh.get("fits")), key=lambda mesh: mesh["step_ns"])
         if self.options.json:
             pathlib.Path(self.options.json).write_text(json.dumps({"found": found, "every": every}))
@@ -126,7 +137,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", default=ROOT / "build")
     parser.add_argument("--only", default="large,small")
-    parser.add_argument("--memory", default="16GB", help="of a device, for small")
+    parser.add_argument("--memory", default="6GB", help="of a device, for small")
     parser.add_argument("--json")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -99,42 +99,79 @@ TEST_CASE("equal layers: the first and the last layer have their own counterpart
 }
 
 TEST_CASE("estimates: layers are on a line", "[ranking]") {
-  const planning::LayerNumbers few{50, 7, 1, 20, 300}, more{90, 9, 1, 40, 500};
-  const planning::LayerNumbers all = planning::extrapolate(few, 2, more, 4, 10);
-  CHECK(all.microBatchPs == 210);
-  CHECK(all.oncePs == 15);
-  CHECK(all.receivePs == 1);
-  CHECK(all.slotBytes == 100);
-  CHECK(all.fixedBytes == 1100);
-  CHECK(planning::extrapolate(more, 2, few, 4, 10).microBatchPs == 50); // layers that cost less than nothing cost nothing
+  const planning::LayerNumbers few{50, 60, 70, 7, 1, 20, 300}, more{90, 80, 70, 9, 1, 40, 500};
+  const planning::ModelNumbers all = planning::extrapolate(few, 2, more, 4, 10);
+  CHECK(all.layers == 10);
+  CHECK(all.layer.forwardPs == 20);
+  CHECK(all.whole.forwardPs == 210);
+  CHECK(all.whole.backwardPs == 140);
+  CHECK(all.whole.weightsPs == 70);
+  CHECK(all.whole.oncePs == 15);
+  CHECK(all.whole.receivePs == 1);
+  CHECK(all.whole.slotBytes == 100);
+  CHECK(all.whole.fixedBytes == 1100);
+  CHECK(planning::extrapolate(more, 2, few, 4, 10).whole.forwardPs == 50); // layers that cost less than nothing cost nothing
 }
 
-// A micro-batch of 40 ps a stage; p = 4, m = 8: 8 * 40 ps of work, in a step with bubbles of 27.3, 15.8 and 11.1 %.
-TEST_CASE("estimates: steps of pipelines by closed forms", "[ranking]") {
-  const planning::LayerNumbers whole{160, 0, 0, 8, 4000};
+TEST_CASE("estimates: what is in no layer goes with the last halves of layers", "[ranking]") {
+  using Halves = std::vector<int64_t>;
+  CHECK(planning::shareHalves(4, 3, 0) == Halves{3, 2, 3});
+  CHECK(planning::shareHalves(4, 3, 1) == Halves{3, 3, 2});
+  CHECK(planning::shareHalves(4, 3, 4) == Halves{4, 4, 0});
+  CHECK(planning::shareHalves(8, 4, 0) == Halves{4, 4, 4, 4});
+  CHECK(planning::shareHalves(8, 4, 0.5) == Halves{4, 4, 4, 4}); // the others would have one half more
+  CHECK(planning::shareHalves(8, 4, 2) == Halves{5, 4, 4, 3});
+  CHECK(planning::shareHalves(8, 1, 2) == Halves{16});
+}
+
+TEST_CASE("estimates: of two stages in ZERO_BUBBLE only the last one has a backward pass in two programs", "[ranking]") {
+  planning::Forecast forecast;
+  forecast.stages.resize(2);
+  forecast.stages[0].weightsPs = 60;
+  forecast.stages[0].slotBytes = 5;
+  forecast.stages[1].backwardPs = 40;
+  forecast.stages[1].weightsPs = 20;
+  forecast.stages[1].slotBytes = 8;
+  const planning::LayerNumbers numbers = planning::numbersOf(forecast);
+  CHECK(numbers.backwardPs == 80);
+  CHECK(numbers.weightsPs == 40);
+  CHECK(numbers.slotBytes == 16);
+}
+
+// A micro-batch of 12 + 24 ps a stage; p = 4, m = 8: 8 * 36 ps of work, in a step with bubbles of 27.3 and 15.8 %.
+TEST_CASE("estimates: steps of pipelines are played", "[ranking]") {
+  const planning::ModelNumbers model{{48, 96, 0, 0, 0, 8, 4000}, {3, 6}, 16};
   auto stepOf = [&](job::Pipeline::Schedule schedule, int32_t chunks) {
-    return planning::estimateStep(pipelineOf(4, 8, schedule, chunks), whole, 16).stepPs;
+    return planning::estimateStep(pipelineOf(4, 8, schedule, chunks), model).stepPs;
   };
-  CHECK(stepOf(job::Pipeline::ONE_F_ONE_B, 1) == 440);
-  CHECK(stepOf(job::Pipeline::GPIPE, 1) == 440);
-  CHECK(stepOf(job::Pipeline::INTERLEAVED, 2) == 380);
-  CHECK(stepOf(job::Pipeline::ZERO_BUBBLE, 1) == 360);
-  // 16 layers over 3 x 2 virtual stages: the largest have 3 of 32 / 6 = 5.33 halves; a micro-batch takes 53.3 ps in the mean and 60 ps
-  // there.
-  CHECK(planning::estimateStep(pipelineOf(3, 6, job::Pipeline::INTERLEAVED, 2), whole, 16).stepPs == 420);
-  // Once a step, a quarter of 20 ps a stage; a message of 3 ps each way and micro-batch, for both chunks.
-  CHECK(planning::estimateStep(pipelineOf(4, 8, job::Pipeline::INTERLEAVED, 2), {160, 20, 3, 8, 4000}, 16).stepPs == 9.5 * 46 + 5);
+  CHECK(stepOf(job::Pipeline::ONE_F_ONE_B, 1) == 11 * 36);
+  CHECK(stepOf(job::Pipeline::GPIPE, 1) == 11 * 36);
+  CHECK(stepOf(job::Pipeline::INTERLEAVED, 2) == 9.5 * 36);
+  // Gradients of weights fill a part of the wait.
+  const planning::ModelNumbers split{{48, 48, 48, 0, 0, 8, 4000}, {3, 3, 3}, 16};
+  const int64_t zeroBubble = planning::estimateStep(pipelineOf(4, 8, job::Pipeline::ZERO_BUBBLE, 1), split).stepPs;
+  CHECK((zeroBubble > 8 * 36 && zeroBubble < 11 * 36));
+  // 16 layers and a head as long as one, 4 stages: 8 halves, and in the last one with the head 10: the step is that of stages of 9.
+  const planning::ModelNumbers headed{{102, 204, 0, 0, 0, 8, 4000}, {6, 12}, 16};
+  const int64_t step = planning::estimateStep(pipelineOf(4, 800, job::Pipeline::ONE_F_ONE_B, 1), headed).stepPs;
+  CHECK((step > 800 * 81 && step < 804 * 81));
+  // Once a step, a quarter of 20 ps; a message of 3 ps for each phase but the first one and the last one, there and back.
+  const planning::ModelNumbers sends{{48, 96, 0, 20, 6, 8, 4000}, {3, 6}, 16};
+  CHECK(planning::estimateStep(pipelineOf(4, 1, job::Pipeline::ONE_F_ONE_B, 1), sends).stepPs == 4 * 36 + 6 * 3 + 5);
 }
 
 TEST_CASE("estimates: memory of stages by micro-batches in flight", "[ranking]") {
-  const planning::LayerNumbers whole{160, 0, 0, 8, 4000};
+  const planning::ModelNumbers model{{48, 96, 0, 0, 0, 8, 4000}, {3, 6}, 16};
   auto bytesOf = [&](job::Pipeline::Schedule schedule, int32_t chunks) {
-    return planning::estimateStep(pipelineOf(4, 16, schedule, chunks), whole, 16).bytes;
+    return planning::estimateStep(pipelineOf(4, 16, schedule, chunks), model).bytes;
   };
   CHECK(bytesOf(job::Pipeline::ONE_F_ONE_B, 1) == 1000 + 4 * 2);
   CHECK(bytesOf(job::Pipeline::ZERO_BUBBLE, 1) == 1000 + 4 * 2);
   CHECK(bytesOf(job::Pipeline::INTERLEAVED, 2) == 1000 + 8 * 2);
   CHECK(bytesOf(job::Pipeline::GPIPE, 1) == 1000 + 16 * 2);
+  // 3 stages of 32 halves: the largest have 11.
+  CHECK(planning::estimateStep(pipelineOf(3, 3, job::Pipeline::ONE_F_ONE_B, 1), model).bytes ==
+        static_cast<uint64_t>((4000 + 8 * 3) / 3.0 * (11 * 3 / 32.0)));
 }
 
 } // namespace ashlar::test::job_ranking_test

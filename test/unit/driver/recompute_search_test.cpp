@@ -22,14 +22,17 @@ struct Trials {
   std::vector<int64_t> tried;
 
   // Returns what findLeastMoves finds; -1 when it fails. The trial of `failing` fails.
-  int64_t find(uint64_t limit, int64_t failing = -1) {
-    mlir::FailureOr<int64_t> found = findLeastMoves(limit, [&](int64_t moves) -> mlir::FailureOr<RecomputeTrial> {
-      tried.push_back(moves);
-      if (moves == failing) {
-        return mlir::failure();
-      }
-      return RecomputeTrial{bytes.at(static_cast<size_t>(moves)), static_cast<int64_t>(bytes.size()) - 1};
-    });
+  int64_t find(uint64_t limit, int64_t failing = -1, const MovesGuess &guess = nullptr) {
+    mlir::FailureOr<int64_t> found = findLeastMoves(
+        limit,
+        [&](int64_t moves) -> mlir::FailureOr<RecomputeTrial> {
+          tried.push_back(moves);
+          if (moves == failing) {
+            return mlir::failure();
+          }
+          return RecomputeTrial{bytes.at(static_cast<size_t>(moves)), static_cast<int64_t>(bytes.size()) - 1};
+        },
+        guess);
     return succeeded(found) ? *found : -1;
   }
 };
@@ -77,16 +80,39 @@ TEST_CASE("recompute search: about log2 of the moves are tried, and what does no
     }
     const int64_t all = static_cast<int64_t>(trials.bytes.size()) - 1;
     const uint64_t limit = trials.bytes[random() % trials.bytes.size()] - random() % 2;
-    const int64_t found = trials.find(limit);
+    // With a guess, however wrong, it finds the same where more moves take less.
+    const double share = static_cast<double>(random() % 100) / 80;
+    const bool isGuessed = round % 4 == 0;
+    const int64_t found = isGuessed ? trials.find(limit, -1,
+                                                  [&](uint64_t bytes) {
+                                                    CHECK(bytes == trials.bytes.front());
+                                                    return share;
+                                                  })
+                                    : trials.find(limit);
     INFO("round " << round);
     const bool fits = trials.bytes[static_cast<size_t>(found)] <= limit;
-    REQUIRE(trials.tried.size() <= (fits ? 12 : 28));
+    REQUIRE(trials.tried.size() <= (fits ? 12 : 28) + (isGuessed ? 2 : 0));
     REQUIRE((fits || std::find(trials.tried.begin(), trials.tried.end(), all) != trials.tried.end()));
     REQUIRE((fits || !isSteady || limit < trials.bytes.back()));
-    if (isSteady && fits && found > 0) {
-      REQUIRE(trials.bytes[static_cast<size_t>(found) - 1] > limit);
+    if (isSteady && fits && found > 0) { // a 64th of the moves less is not enough
+      const int64_t parts = std::min(all, kRecomputeParts), part = found * parts / all;
+      REQUIRE(found == (part * all + parts - 1) / parts);
+      REQUIRE(trials.bytes[static_cast<size_t>(((part - 1) * all + parts - 1) / parts)] > limit);
     }
   }
+}
+
+TEST_CASE("recompute search: a good guess saves trials", "[driver]") {
+  std::vector<uint64_t> line;
+  for (uint64_t moves = 0; moves <= 6400; ++moves) {
+    line.push_back(10'000 - moves);
+  }
+  Trials trials{line};
+  CHECK(trials.find(7000, -1, [](uint64_t bytes) { return static_cast<double>(bytes - 7000) / 6400; }) == 3000);
+  CHECK(trials.tried == std::vector<int64_t>{0, 3000, 2900});
+  trials.tried.clear();
+  CHECK(trials.find(7000, -1, [](uint64_t) { return 0.4; }) == 3000); // 26 parts; 27, 29, 33; 31, 30
+  CHECK(trials.tried == std::vector<int64_t>{0, 2600, 2700, 2900, 3300, 3100, 3000});
 }
 
 TEST_CASE("recompute search: a trial that fails ends it", "[driver]") {

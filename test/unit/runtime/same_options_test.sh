@@ -18,7 +18,7 @@ declare -A training=(
   [--init-partial]="--init-from w|--init-from w --init-partial|rank 1: started with --init-partial but rank 0 without --init-partial"
   [--rename]="--init-from w --rename a=b|--init-from w --rename a=c|rank 1: started with --rename for tensors of its own but rank 0 with --rename for tensors of its own"
   [--save-every]="--save-every 3|--save-every 4|rank 1: started with --save-every 4 but rank 0 with --save-every 3"
-  [--checkpoint-local]="--checkpoint-dir c|--checkpoint-dir c --checkpoint-local|rank 1: started with --checkpoint-local but rank 0 without --checkpoint-local"
+  [--checkpoint-local]="--checkpoint-dir c|--checkpoint-dir c --checkpoint-local|rank 1: started with --checkpoint-local 1 but rank 0 without --checkpoint-local"
   [--sync-checkpoint]="--checkpoint-dir c|--checkpoint-dir c --sync-checkpoint|rank 1: started with --sync-checkpoint but rank 0 without --sync-checkpoint"
   [--deterministic]="-|--deterministic|rank 1 runs the deterministic variant of the program but rank 0 the default one"
   [--epochs]="--epochs 1|--epochs 2|rank 1: started with --epochs 2 but rank 0 with --epochs 1"

@@ -28,7 +28,7 @@ constexpr int64_t kRecomputeParts = 64;
 
 // Returns the least number of moves with which a program takes at most `limit` bytes, to a 64th of all, found by halving, so that about 6
 // are tried; with a guess rather 3, and then no others. More moves mostly take less, but copies can be in the way just where a
-// program takes most: where halving finds nothing, a few numbers of moves are tried evenly, and where none of those is enough either, the
+// program takes most: where halving finds nothing, a few numbers of moves are tried evenly, and where none of them is enough either, the
 // one that takes least is returned, which the memory plan then refuses. Fails when a trial does.
 mlir::FailureOr<int64_t> findLeastMoves(uint64_t limit, llvm::function_ref<mlir::FailureOr<RecomputeTrial>(int64_t)> tryMoves,
                                         const MovesGuess &guess = nullptr);

@@ -51,7 +51,7 @@ struct CheckpointIndex {
   std::string model, target, mesh;
   uint64_t ranks = 0;
   // Of --checkpoint-local: the host whose ranks' pieces it has, counted from 0, and how many there are; 0 hosts: it has all pieces.
-  // `parts`: of so many hosts, this one and those before it, counted around.
+  // `parts`: of so many hosts, this one and the ones before it, counted around.
   uint64_t host = 0, hosts = 0, parts = 1;
   // Of the checkpoints in a folder the one written last has the largest; 0: it was written before there were numbers.
   uint64_t number = 0;

@@ -177,7 +177,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
         ->check(checkCount)
         ->capture_default_str();
     app.add_flag("--checkpoint-local", options.checkpointParts,
-                 "keep on each host's own disk what its ranks need to go on; =2: and a copy of what those of the host before it need");
+                 "keep on each host's own disk what its ranks need to go on; =2: also what the ranks of the host before it need");
     app.add_flag("--sync-checkpoint", options.syncCheckpoint, "wait until each checkpoint is on disk");
     app.add_option("--resume", options.resume, "go on from this checkpoint, or the newest one in --checkpoint-dir")
         ->type_name("DIR|latest");

@@ -62,7 +62,7 @@ struct Options {
   bool savesCheckpoints = false;
   std::string checkpointDirectory;
   uint64_t saveEvery = 0, checkpointKeep = 0; // steps, 0: one at the end; checkpoints, 0: all
-  uint64_t checkpointParts = 0;               // each host keeps its part, and those of so many hosts in all; 0: one folder for all
+  uint64_t checkpointParts = 0;               // each host keeps the parts of so many hosts, its own first; 0: one folder for all
   bool syncCheckpoint = false;
   std::string resume; // a folder, or kLatest; empty: from the start
   bool resumePartial = false;

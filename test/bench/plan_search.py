@@ -24,7 +24,7 @@ from measuring import ROOT, measure_parts, run, table
 from plan_large import SPLIT, measure
 
 AIM_S, AIM_RATIO = 60.0, 1.05
-EFFORT = 6  # about ten seconds each
+EFFORT = 5  # about ten seconds each
 
 
 def job_text(batch, fields):

@@ -73,8 +73,8 @@ FailureOr<int64_t> findLeastMoves(uint64_t limit, function_ref<FailureOr<Recompu
   };
   const int64_t all = none->moves, parts = std::min(all, kRecomputeParts);
   auto movesOf = [&](int64_t part) { return static_cast<int64_t>(llvm::divideCeil(part * all, parts)); };
-  Bracket bracket(parts,
-                  guess ? std::max<int64_t>(static_cast<int64_t>(std::ceil(guess(none->bytes) * static_cast<double>(parts))), 1) : 0);
+  auto partsOf = [&](double share) { return static_cast<int64_t>(std::ceil(std::clamp(share, 0.0, 1.0) * static_cast<double>(parts))); };
+  Bracket bracket(parts, guess ? std::max<int64_t>(partsOf(guess(none->bytes)), 1) : 0);
   while (bracket.isOpen()) {
     const int64_t part = bracket.next();
     FailureOr<bool> isEnough = fits(movesOf(part));

@@ -139,6 +139,19 @@ Status checkGeneration(const CLI::App &app, const GenerationOptions &options) {
   return Status();
 }
 
+// Reads the hosts of --checkpoint-local: "" where it is not given, "true" without a number.
+Status readCheckpointParts(const std::string &text, uint64_t &parts) {
+  constexpr uint64_t kMostHosts = uint64_t(1) << 20;
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), parts);
+  if (text.empty() || text == "true") {
+    parts = text.empty() ? 0 : 1;
+  } else if (fault != std::errc() || end != text.data() + text.size() || parts < 1 || parts > kMostHosts) {
+    return invalid("--checkpoint-local={}: not a number of hosts from 1 to {}; give --checkpoint-local=2 for a copy on another host", text,
+                   kMostHosts);
+  }
+  return Status();
+}
+
 } // namespace
 
 Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, int argc, const char *const *argv, Options &options,
@@ -148,6 +161,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
   CLI::App app(what + image.model_name + ", compiled by Ashlar for " + image.target + ".");
   options.seed = image.seed;
   uint64_t steps = 0;
+  std::string checkpointLocal;
   std::vector<std::string> inputs, outputs, renames;
   CLI::Option *stepsOption = nullptr;
   if (training != nullptr) {
@@ -176,7 +190,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
         ->type_name("N")
         ->check(checkCount)
         ->capture_default_str();
-    app.add_flag("--checkpoint-local", options.checkpointParts,
+    app.add_flag("--checkpoint-local", checkpointLocal,
                  "keep on each host's own disk what its ranks need to go on; =2: also what the ranks of the host before it need");
     app.add_flag("--sync-checkpoint", options.syncCheckpoint, "wait until each checkpoint is on disk");
     app.add_option("--resume", options.resume, "go on from this checkpoint, or the newest one in --checkpoint-dir")
@@ -239,6 +253,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
     if (options.syncCheckpoint && !options.savesCheckpoints) {
       return invalid("--sync-checkpoint but no checkpoint is written; add --checkpoint-dir DIR");
     }
+    ASHLAR_RETURN_IF_ERROR(readCheckpointParts(checkpointLocal, options.checkpointParts));
     if (options.checkpointParts != 0 && !options.savesCheckpoints && options.resume.empty()) {
       return invalid("--checkpoint-local but no checkpoint is written or read; add --checkpoint-dir DIR");
     }

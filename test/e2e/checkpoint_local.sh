@@ -67,6 +67,10 @@ one_line "error: rank 0: --checkpoint-local but the folder $PWD/shared on $(host
 ./on_hosts replicas --steps 2 --checkpoint-dir "$PWD/shared" > shared.log || fail "a shared folder is refused"
 one_line "error: --checkpoint-local=3 but the ranks run on 2 hosts; give at most their number" \
   ./on_hosts replicas --checkpoint-dir ckpt --checkpoint-local=3
+for hosts in 0 -1 1.5 x false 99999999999999999999; do
+  one_line "error: --checkpoint-local=$hosts: not a number of hosts from 1 to 1048576; give --checkpoint-local=2 for a copy on another host" \
+    ./on_hosts replicas --checkpoint-dir ckpt --checkpoint-local=$hosts
+done
 one_line "error: rank 2: started with --checkpoint-local 1 but rank 0 with --checkpoint-local 2; give all ranks the same options" \
   mpirun --quiet -n 2 ./on_host replicas --checkpoint-dir ckpt --checkpoint-local=2 : -n 2 ./on_host replicas --checkpoint-dir ckpt --checkpoint-local
 one_line "error: --checkpoint-local but no checkpoint is written or read; add --checkpoint-dir DIR" ./on_hosts replicas --checkpoint-local

@@ -196,7 +196,7 @@ private:
   std::map<std::tuple<void *, unsigned, int64_t>, Value> spreadValues;          // by value, dim and unit
 };
 
-// Returns the time of what the programs of a module send, one after the other.
+// Returns the time of the collectives of a module, one after the other.
 FailureOr<int64_t> sendPsOf(ModuleOp module) {
   FailureOr<Estimate> estimate = estimateLayouts(module);
   if (failed(estimate)) {

@@ -38,8 +38,8 @@ std::vector<SavedPiece> savedPieces(const ashlar_rt_variant &variant, const Mesh
 
 // Returns the pieces that a rank writes where each host keeps its part: all that devices of the host hold, each once. Those with the same
 // piece take turns as above, the ranks of all stages on the host counted. Of `parts` hosts in all, itself and the ones before it, counted
-// around, a host has what it does not hold sent: the rank of each that would write a piece there hands it to its keeper. `variant` is of
-// any stage.
+// around, a host also keeps the pieces that it does not hold: the rank that writes such a piece on its own host hands it to its keeper.
+// `variant` is of any stage.
 std::vector<SavedPiece> hostPieces(const ashlar_rt_variant &variant, const Place &seat, uint64_t parts, int process);
 
 // Returns the ranks that keep copies of the pieces that `process` writes, one on each of the `parts` - 1 hosts behind its own.

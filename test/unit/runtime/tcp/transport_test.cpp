@@ -5,6 +5,7 @@
 #include "test/unit/runtime/tcp/ranks.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/comm/exchange.h"
 
 #include <catch2/catch.hpp>
 
@@ -100,6 +101,43 @@ TEST_CASE("streams: random cuts, both ways, two threads a rank", "[runtime][comm
         first.update(found[i]);
       }
       return first;
+    });
+    CHECK(status.message() == "");
+  }
+}
+
+// Each of three ranks sends to the next one, in several posts, while another thread runs the lane of collectives.
+TEST_CASE("streams: exchanges of any size beside collectives", "[runtime][comm][tcp]") {
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{1} << 20, (size_t{3} << 20) + 5}) {
+    Board board(3);
+    Status status = runRanks(board, 3, [&](int rank, Transport &transport) {
+      const int next = (rank + 1) % 3, before = (rank + 2) % 3;
+      Exchange exchange(transport, {next, before});
+      const size_t stream = transport.stream(next, kCollectives);
+      transport.stream(before, kCollectives);
+      ASHLAR_RETURN_IF_ERROR(transport.seal());
+      Status beside;
+      std::thread collectives([&] {
+        char sent = static_cast<char>(rank), received = 0;
+        const size_t other = transport.stream(before, kCollectives);
+        const uint64_t arrives = transport.receive(other, Part{&received, 1}), leaves = transport.send(stream, Part{&sent, 1});
+        beside.update(transport.waitReceived(other, arrives));
+        beside.update(transport.waitSent(stream, leaves));
+        beside.update(received == before ? Status() : internal("rank {} received other bytes", rank));
+      });
+      Status found;
+      for (int round = 0; round < 2; ++round) { // an exchange is used again
+        std::vector<char> outgoing = bytesOf(rank, kExchange, 2 * bytes), incoming(2 * bytes);
+        for (size_t part = 0; part < 2; ++part) {
+          exchange.receive(before, Part{incoming.data() + part * bytes, bytes});
+          exchange.send(next, Part{outgoing.data() + part * bytes, bytes});
+        }
+        found.update(exchange.wait());
+        found.update(incoming == bytesOf(before, kExchange, 2 * bytes) ? Status() : internal("rank {} keeps other bytes", rank));
+      }
+      collectives.join();
+      found.update(beside);
+      return found;
     });
     CHECK(status.message() == "");
   }

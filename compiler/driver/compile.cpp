@@ -19,7 +19,7 @@
 #include "compiler/frontend/weights/init_rules.h"
 #include "compiler/pipelines/local_model.h"
 #include "compiler/pipelines/pipelines.h"
-#include "compiler/planning/fit_search.h"
+#include "compiler/planning/forecast.h"
 #include "compiler/planning/mesh_search.h"
 #include "compiler/planning/planned_stages.h"
 #include "compiler/report/explain.h"
@@ -41,6 +41,7 @@
 #include "passes/lower/memory/constant_pool.h"
 #include "passes/lower/memory/memory_use.h"
 #include "passes/search/explain_strategy.h"
+#include "passes/search/search_attributes.h"
 #include "passes/stage/stage_modules.h"
 #include "runtime/abi/ashlar_rt.h"
 
@@ -178,6 +179,7 @@ private:
       if (variant.search) {
         variant.search->effort = options.searchEffort;
         variant.search->seconds = options.searchSeconds;
+        planning::searchByForecast(variant, job, memoryLimit);
       }
     }
     return list;
@@ -218,9 +220,6 @@ private:
     variantList = listVariants();
     OwningOpRef<ModuleOp> programs = std::move(module);
     for (pipelines::Variant &variant : variantList.variants) {
-      if (failed(trials.fitSearch(*programs, variant))) {
-        return failure();
-      }
       OwningOpRef<ModuleOp> lowered = programs->clone();
       bool isDefault = &variant == &variantList.variants.front();
       if (failed(place(*lowered, variant, isDefault))) {
@@ -293,8 +292,7 @@ private:
                        failed(command::report(saveAnnotations(options, programs)))))) {
       return failure();
     }
-    planning::noteSearch(variant, programs);
-    if (isDefault && ((variant.search && variant.search->wasStopped) || (meshes && meshes->isStopped))) {
+    if (isDefault && (programs->hasAttr(search::kStoppedAttr) || (meshes && meshes->isStopped))) {
       emitWarning(UnknownLoc::get(&context), report::stoppedText(options.searchSeconds));
     }
     // The bits of the deterministic variant must not depend on the number of ranks, by which its memory goes.

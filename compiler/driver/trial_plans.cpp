@@ -4,30 +4,12 @@
 
 #include "compiler/driver/trial_plans.h"
 
-#include "compiler/planning/fit_search.h"
 #include "compiler/planning/forecast.h"
 #include "dialects/dist/recompute_rules.h"
 
 using namespace mlir;
 
 namespace ashlar::driver {
-
-LogicalResult TrialPlans::fitSearch(ModuleOp programs, pipelines::Variant &variant) const {
-  const int64_t limit = planning::searchLimit(job, memoryLimit);
-  if (!variant.search || limit == 0) {
-    return success();
-  }
-  return planning::fitSearch(variant, limit, [&]() -> FailureOr<planning::PlannedBytes> {
-    OwningOpRef<ModuleOp> trial = programs.clone();
-    FailureOr<planning::RecomputeTrial> planned = failure();
-    uint64_t counted = 0;
-    if (succeeded(pipelines::inferLayouts(*trial, variant, job))) {
-      counted = planning::noteSearch(variant, *trial);
-      planned = plan(*trial, variant);
-    }
-    return failed(planned) ? FailureOr<planning::PlannedBytes>() : planning::PlannedBytes{planned->bytes, counted};
-  });
-}
 
 FailureOr<std::optional<planning::SyncChoice>> TrialPlans::chooseSync(ModuleOp programs, pipelines::Variant &variant) const {
   if (!planning::choosesGradientSync(job, memoryLimit)) {
@@ -75,8 +57,7 @@ FailureOr<int64_t> TrialPlans::chooseLoops(function_ref<OwningOpRef<ModuleOp>(in
 
 // Plans the memory of programs on global shapes.
 FailureOr<planning::RecomputeTrial> TrialPlans::planWhole(ModuleOp programs, pipelines::Variant &variant) const {
-  if (failed(fitSearch(programs, variant)) || failed(pipelines::inferLayouts(programs, variant, job)) ||
-      failed(chooseRecompute(programs, variant))) {
+  if (failed(pipelines::inferLayouts(programs, variant, job)) || failed(chooseRecompute(programs, variant))) {
     return failure();
   }
   return plan(programs, variant);

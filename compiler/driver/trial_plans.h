@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What depends on the memory plan of complete programs, chosen by planning copies of them: the limit of a search for layouts, when
-// gradients are reduced, and the amount of rematerialization.
+// What depends on the memory plan of complete programs, chosen by planning copies of them: when gradients are reduced, and the amount of
+// rematerialization.
 
 #ifndef ASHLAR_COMPILER_DRIVER_TRIAL_PLANS_H
 #define ASHLAR_COMPILER_DRIVER_TRIAL_PLANS_H
@@ -17,9 +17,6 @@ namespace ashlar::driver {
 class TrialPlans {
 public:
   TrialPlans(const job::Job &job, int64_t memoryLimit) : job(job), memoryLimit(memoryLimit) {}
-
-  // Gives the search of a variant, where it has one, a limit with which the programs, on global shapes, keep that of a device.
-  mlir::LogicalResult fitSearch(mlir::ModuleOp programs, pipelines::Variant &variant) const;
 
   // Chooses when programs with layouts reduce gradients, where the job leaves that open; otherwise returns nothing.
   mlir::FailureOr<std::optional<planning::SyncChoice>> chooseSync(mlir::ModuleOp programs, pipelines::Variant &variant) const;

@@ -339,25 +339,24 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   llvm::append_range(seed.batchAxes, variant.batchAxes);
   seed.globalBatch = job::programBatch(job);
   passes.addPass(layout::createSeedLayoutsPass(seed));
-  if (variant.usesStrategy) {
-    passes.addPass(strategy::createApplyStrategyPass(job.strategy())); // instead of rules: it holds their result
-  } else {
-    passes.addPass(layout::createApplyRulesPass());
-  }
+  // A strategy holds the result of rules.
+  passes.addPass(variant.usesStrategy ? strategy::createApplyStrategyPass(job.strategy()) : layout::createApplyRulesPass());
   if (variant.search) {
     search::SearchLayoutsPassOptions search;
     search.method = variant.search->method;
     search.memoryLimit = variant.search->memoryLimit;
-    search.uncountedBytes = variant.search->uncountedBytes;
     search.takesSmallest = variant.search->takesSmallest;
-    search.prefersBatch = variant.search->prefersBatch;
     search.units = search::Effort::unitsOf(variant.search->effort);
     search.seconds = variant.search->seconds;
     search.stages = variant.pipeline ? variant.pipeline->stages : 1;
     search.batch = job::programBatch(job);
     search.smallState = variant.optimizerParallel ? -1 : search.smallState; // which splits state by itself
-    passes.addPass(search::createSearchLayoutsPass(search));
+    passes.addPass(search::createSearchLayoutsPass(search, variant.search->costOfLowered));
   }
+  addInferencePasses(passes, variant);
+}
+
+void addInferencePasses(OpPassManager &passes, const Variant &variant) {
   if (variant.shardsSequences) {
     passes.addPass(search::createShardSequencesPass());
     return;

@@ -53,12 +53,10 @@ struct Stages {
 struct Search {
   search::Method method = search::Method::DynamicProgramming;
   int64_t memoryLimit = 0;    // bytes of a device; 0: any number
-  int64_t uncountedBytes = 0; // of a device, that its programs hold besides what the search counts
   bool takesSmallest = false; // take the smallest where nothing keeps the limit; else that is an error
-  bool prefersBatch = false;  // data parallelism, where it is possible, without a search
   double effort = 1;          // bound of the counted work, in default searches (passes/search/solver/effort.h)
   double seconds = search::Effort::kSeconds;
-  bool wasStopped = false; // by the clock, at least once
+  search::CostOfLowered costOfLowered = {}; // null: estimates of layouts decide
 };
 
 // One set of programs of an executable: the mesh they are for, and how many devices of it a process plays.
@@ -125,6 +123,9 @@ void attachMachine(mlir::ModuleOp module, const Variant &variant, const job::Job
 
 // From there to a layout on every value. Nothing to do for a variant without a mesh.
 void addLayoutPasses(mlir::OpPassManager &passes, const Variant &variant, const job::Job &job);
+
+// The last part of these passes: from the layouts of rules and of a search to those of all values.
+void addInferencePasses(mlir::OpPassManager &passes, const Variant &variant);
 
 // From a module of programs on global shapes to a layout on every value: attaches the job's layouts and its machine, and runs
 // addLayoutPasses. In mode HYBRID rules have been applied before training. `verifies`: each op after each pass. Fails with an error.

@@ -115,4 +115,22 @@ FailureOr<Forecast> forecast(OwningOpRef<ModuleOp> module, const pipelines::Vari
   return whole;
 }
 
+void searchByForecast(pipelines::Variant &variant, const job::Job &job, int64_t memoryLimit) {
+  if (!variant.search) {
+    return;
+  }
+  variant.search->memoryLimit = job.recompute() == job::Recompute::AUTO ? 0 : memoryLimit;
+  pipelines::Variant inferred = variant;
+  inferred.search.reset();
+  variant.search->costOfLowered = [inferred, &job](OwningOpRef<ModuleOp> given) -> std::optional<search::LoweredCost> {
+    MLIRContext *context = given->getContext();
+    ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+    PassManager passes(context);
+    passes.enableVerifier(false);
+    pipelines::addInferencePasses(passes, inferred);
+    FailureOr<Forecast> found = failed(passes.run(*given)) ? FailureOr<Forecast>() : forecast(std::move(given), inferred, job);
+    return failed(found) ? std::nullopt : std::optional(search::LoweredCost{found->stepPs, static_cast<int64_t>(found->leastBytes)});
+  };
+}
+
 } // namespace ashlar::planning

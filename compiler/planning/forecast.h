@@ -35,7 +35,6 @@ struct Forecast {
   uint64_t leastBytes = 0;           // that a device of any stage must have: without what is spare
   std::optional<double> bubble;      // of a pipeline: the share of the step in which a stage waits, on average
   int64_t recomputeMoves = 0;        // that there are to choose from (docs/recompute.md)
-  uint64_t countedBytes = 0;         // of a device, by its search for layouts; 0: there was none
   bool isStopped = false;            // the clock ended its search for layouts: another machine may find other ones
   std::vector<StageForecast> stages; // of a pipeline
 };
@@ -43,6 +42,10 @@ struct Forecast {
 // Lowers a module of programs whose values have layouts (inferLayouts), as a compilation does, up to the tables, and reads the numbers
 // there, as --plan and --report do for the executable. Fails, with an error, where a pass does.
 mlir::FailureOr<Forecast> forecast(mlir::OwningOpRef<mlir::ModuleOp> module, const pipelines::Variant &variant, const job::Job &job);
+
+// Lets the search of a variant, where it has one, compare strategies by their forecasts, and gives it a memory limit, bytes of a device, 0:
+// any number. With `recompute: AUTO` it has none: rematerialization makes the program fit. `job` outlives the variant.
+void searchByForecast(pipelines::Variant &variant, const job::Job &job, int64_t memoryLimit);
 
 } // namespace ashlar::planning
 

@@ -7,7 +7,6 @@
 #include "compiler/frontend/import.h"
 #include "compiler/frontend/weights/init_rules.h"
 #include "compiler/planning/equal_layers.h"
-#include "compiler/planning/fit_search.h"
 #include "compiler/planning/recompute_search.h"
 #include "compiler/planning/sync_search.h"
 #include "compiler/strategy/strategy.h"
@@ -154,28 +153,13 @@ FailureOr<Forecast> JobForecaster::forecastTrained(ModuleOp programs, const job:
                                                    const LayoutHandover &handover) {
   pipelines::Variant variant = pipelines::listVariants(job, input.target->kind()).variants.front();
   variant.overlaps = options.overlaps;
-  if (!variant.search || handover.known) {
-    return forecastLayouts(programs, variant, job, effort, handover);
+  if (variant.search) {
+    variant.search->effort = options.searchEffort;
+    variant.search->seconds = effort.secondsLeft();
+    variant.search->takesSmallest = true;
+    searchByForecast(variant, job, input.memoryLimit);
   }
-  variant.search->effort = options.searchEffort;
-  variant.search->seconds = effort.secondsLeft();
-  variant.search->takesSmallest = true;
-  FailureOr<Forecast> found = forecastSearched(programs, variant, job, effort, handover);
-  if (succeeded(found)) {
-    found->isStopped = variant.search->wasStopped;
-  }
-  return found;
-}
-
-// Gives the search a limit with which the program fits.
-FailureOr<Forecast> JobForecaster::forecastSearched(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
-                                                    search::Effort &effort, const LayoutHandover &handover) {
-  FailureOr<Forecast> found = failure();
-  LogicalResult fits = fitSearch(variant, searchLimit(job, input.memoryLimit), [&]() -> FailureOr<PlannedBytes> {
-    found = forecastLayouts(programs, variant, job, effort, handover);
-    return failed(found) ? FailureOr<PlannedBytes>() : PlannedBytes{found->leastBytes, found->countedBytes};
-  });
-  return failed(fits) ? FailureOr<Forecast>() : found;
+  return forecastLayouts(programs, variant, job, effort, handover);
 }
 
 FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
@@ -185,7 +169,6 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
     return failure();
   }
   ModuleOp module = laidOut->get();
-  const uint64_t counted = noteSearch(variant, module);
   FailureOr<Forecast> found = failure();
   auto plan = [&]() -> FailureOr<SyncTrial> {
     found = forecastRecomputed(module, variant, job, effort, handover.guess);
@@ -197,7 +180,7 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
   if (failed(planned)) {
     return failure();
   }
-  found->countedBytes = counted;
+  found->isStopped = module->hasAttr(search::kStoppedAttr);
   return found;
 }
 

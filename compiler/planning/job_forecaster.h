@@ -57,8 +57,6 @@ public:
 private:
   mlir::FailureOr<Forecast> forecastTrained(mlir::ModuleOp programs, const job::Job &job, search::Effort &effort,
                                             const LayoutHandover &handover);
-  mlir::FailureOr<Forecast> forecastSearched(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
-                                             search::Effort &effort, const LayoutHandover &handover);
   mlir::FailureOr<Forecast> forecastRecomputed(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,
                                                search::Effort &effort, const MovesGuess &guess);
   mlir::FailureOr<Forecast> forecastLayouts(mlir::ModuleOp programs, pipelines::Variant &variant, const job::Job &job,

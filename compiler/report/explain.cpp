@@ -85,9 +85,10 @@ private:
   // One line each; `taken`: the number of one of them.
   void writeStrategies(llvm::StringRef subject, llvm::ArrayRef<StrategyFact> strategies, size_t taken) {
     for (auto [number, strategy] : llvm::enumerate(strategies)) {
-      line(number == 0 ? subject : "", formatv("{0}: {1} a step predicted, {2} on a device{3}", strategy.name, timeText(strategy.stepPs),
-                                               bytesText(strategy.bytes), number == taken ? "; taken" : "")
-                                           .str());
+      line(number == 0 ? subject : "",
+           formatv("{0}: {1} a step {2}, {3} on a device{4}", strategy.name, timeText(strategy.stepPs),
+                   strategy.isLowered ? "predicted" : "estimated", bytesText(strategy.bytes), number == taken ? "; taken" : "")
+               .str());
     }
   }
 
@@ -110,30 +111,13 @@ private:
     writeStrategies("search", search.strategies, search.taken);
     writeStopped(search.stoppedSeconds);
     if (!search.hasSearched) {
-      line("", "no layouts found by the search fit the memory"); // fit_search.h
-      return writeParts(search);
+      return line("", "the search's layouts cannot be lowered");
     }
     const double gap = search.costPs == 0 ? 0 : 100.0 * (search.costPs - search.boundPs) / search.costPs;
     line("", search.costPs == search.boundPs ? std::string("no choices cost less, op by op, than the search's")
                                              : formatv("no choices cost {0:f1} % less, op by op, than the search's", gap).str());
-    writeParts(search);
     writeRules(search);
     writeRunnersUp(search);
-  }
-
-  // What the step and the memory of what was taken are made of.
-  void writeParts(const SearchFact &search) {
-    const StrategyFact &taken = search.strategies[search.taken];
-    std::string sends;
-    for (const SendFact &sent : search.sends) {
-      std::string whole = sent.exposedPs == sent.sendPs ? "" : " of " + timeText(sent.sendPs);
-      sends += formatv(", {0}{1} of {2} {3}", timeText(sent.exposedPs), whole, sent.count, sent.kind).str();
-    }
-    line("step", formatv("{0} predicted: {1} of computing{2}{3}", timeText(taken.stepPs), timeText(search.computePs), sends,
-                         search.sends.empty() ? "; no communication" : ""));
-    line("peak", formatv("{0}: {1} parameters, {2} state, {3} inputs and outputs, {4} intermediate values", bytesText(taken.bytes),
-                         bytesText(search.parameterBytes), bytesText(search.stateBytes), bytesText(search.inputOutputBytes),
-                         bytesText(search.intermediateBytes)));
   }
 
   void writeRules(const SearchFact &search) {
@@ -151,16 +135,14 @@ private:
     if (search.others > 0) {
       line("", "but for " + counted(search.others, "tensor") +
                    " in nodes and of the backward pass, which no rule names: --save-strategy has all" +
-                   (search.rulesStepPs ? "; by rules alone " + timeText(*search.rulesStepPs) + " a step" : ""));
+                   (search.rulesMorePs ? "; by rules alone " + changed(*search.rulesMorePs, timeText) + " a step" : ""));
     }
   }
 
   void writeRunnersUp(const SearchFact &search) {
-    const StrategyFact &taken = search.strategies[search.taken];
     for (const RunnerUpFact &other : search.runnersUp) {
-      line("instead",
-           formatv("{0}: {1}: {2} a step, {3} on a device", other.block, other.differs, changed(other.stepPs - taken.stepPs, timeText),
-                   changed(other.bytes - taken.bytes, [](uint64_t bytes) { return bytesText(bytes); })));
+      line("instead", formatv("{0}: {1}: {2} a step, {3} on a device", other.block, other.differs, changed(other.morePs, timeText),
+                              changed(other.moreBytes, [](uint64_t bytes) { return bytesText(bytes); })));
     }
   }
 

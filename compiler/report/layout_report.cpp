@@ -273,7 +273,8 @@ static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
   }
   SearchFact fact;
   for (auto [number, strategy] : llvm::enumerate(searched.getStrategies())) {
-    fact.strategies.push_back({dist::strategyText(strategy.getKind()).str(), strategy.getStepPs(), strategy.getBytes()});
+    fact.strategies.push_back(
+        {dist::strategyText(strategy.getKind()).str(), strategy.getStepPs(), strategy.getBytes(), strategy.getIsLowered()});
     fact.taken = strategy.getKind() == searched.getTaken() ? number : fact.taken;
     fact.hasSearched |= strategy.getKind() == dist::StrategyKind::Search || strategy.getKind() == dist::StrategyKind::SearchWithoutLimit;
   }
@@ -282,25 +283,16 @@ static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
   if (auto stopped = module->getAttrOfType<FloatAttr>(search::kStoppedAttr)) {
     fact.stoppedSeconds = stopped.getValueAsDouble();
   }
-  dist::PredictionAttr prediction = searched.getPrediction();
-  fact.computePs = prediction.getComputePs();
-  for (dist::SendAttr sent : prediction.getSends()) {
-    fact.sends.push_back({stringifyCollectiveKind(sent.getKind()).str(), sent.getCount(), sent.getSendPs(), sent.getExposedPs()});
-  }
-  fact.parameterBytes = prediction.getParameterBytes();
-  fact.stateBytes = prediction.getStateBytes();
-  fact.inputOutputBytes = prediction.getInputOutputBytes();
-  fact.intermediateBytes = prediction.getIntermediateBytes();
   if (dist::RuleListAttr list = searched.getRules()) {
     for (dist::RuleAttr rule : list.getRules()) {
       fact.rules.push_back({rule.getMatch().str(), rule.getLayout().str(), rule.getPriority()});
     }
     fact.others = list.getOthers();
     fact.rulesAre = list.getKind();
-    fact.rulesStepPs = list.getStepPs();
+    fact.rulesMorePs = list.getMorePs();
   }
   for (dist::RunnerUpAttr other : searched.getRunnersUp()) {
-    fact.runnersUp.push_back({other.getBlock().str(), differencesText(other.getDifferences()), other.getStepPs(), other.getBytes()});
+    fact.runnersUp.push_back({other.getBlock().str(), differencesText(other.getDifferences()), other.getMorePs(), other.getMoreBytes()});
   }
   return fact;
 }

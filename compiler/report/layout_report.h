@@ -113,14 +113,9 @@ struct OwnerFact {
 // A strategy that a search looked at, or the search itself.
 struct StrategyFact {
   std::string name;
-  int64_t stepPs = 0; // predicted
-  int64_t bytes = 0;  // of a device, predicted
-};
-
-// The cost of the collectives of one kind in a step.
-struct SendFact {
-  std::string kind;
-  int64_t count, sendPs, exposedPs; // the last one is not hidden by computation
+  int64_t stepPs = 0;    // predicted
+  int64_t bytes = 0;     // of a device, predicted
+  bool isLowered = true; // of its programs; else these are estimates from its layouts
 };
 
 // A rule that leads to layouts: "fc1.weight", "[{tp}, {}]".
@@ -135,24 +130,21 @@ struct RuleFact {
 // The best strategy in which a block of the model is split otherwise.
 struct RunnerUpFact {
   std::string block, differs;
-  int64_t stepPs, bytes; // as predicted
+  int64_t morePs, moreBytes; // than what was taken, by estimates
 };
 
 // The result of mode AUTO.
 struct SearchFact {
   std::vector<StrategyFact> strategies;
-  size_t taken = 0;                     // the number of one of them
-  bool hasSearched = false;             // whether the search itself found one of them
-  int64_t costPs = 0, boundPs = 0;      // of the choices of the search, op by op; no choices cost less than the bound
-  std::optional<double> stoppedSeconds; // after which the clock ended it; nothing: its work did
-  int64_t computePs = 0;                // of a step with the taken strategy
-  std::vector<SendFact> sends;          // the same
-  int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0, intermediateBytes = 0; // of a device with it
-  std::vector<RuleFact> rules;                                                             // that lead to it
-  std::optional<dist::RuleListKind> rulesAre;                                              // nothing: none were looked for
-  int64_t others = 0;                                                                      // tensors to which they do not lead
-  std::optional<int64_t> rulesStepPs;                                                      // with the rules alone
-  std::vector<RunnerUpFact> runnersUp;                                                     // in the order of the model
+  size_t taken = 0;                           // the number of one of them
+  bool hasSearched = false;                   // whether the search itself found one of them
+  int64_t costPs = 0, boundPs = 0;            // of the choices of the search, op by op; no choices cost less than the bound
+  std::optional<double> stoppedSeconds;       // after which the clock ended it; nothing: its work did
+  std::vector<RuleFact> rules;                // that lead to what was taken
+  std::optional<dist::RuleListKind> rulesAre; // nothing: none were looked for
+  int64_t others = 0;                         // tensors to which they do not lead
+  std::optional<int64_t> rulesMorePs;         // of a step with the rules alone, by estimates
+  std::vector<RunnerUpFact> runnersUp;        // in the order of the model
 };
 
 // The result of a search for the mesh.

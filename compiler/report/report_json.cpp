@@ -138,25 +138,8 @@ void writeOwner(OStream &out, const OwnerFact &owner) {
   writeTexts(out, "parameters", owner.parameters);
 }
 
-// What was taken by the search: its parts, the rules that lead to it, and what it was against.
+// What was taken by the search: the rules that lead to it, and what it was against.
 void writeSearchParts(OStream &out, const SearchFact &search) {
-  out.attribute("compute_ns", nanoseconds(search.computePs));
-  out.attributeArray("sends", [&] {
-    for (const SendFact &sent : search.sends) {
-      out.object([&] {
-        out.attribute("kind", sent.kind);
-        out.attribute("count", sent.count);
-        out.attribute("time_ns", nanoseconds(sent.sendPs));
-        out.attribute("exposed_ns", nanoseconds(sent.exposedPs));
-      });
-    }
-  });
-  out.attributeObject("memory", [&] {
-    out.attribute("parameters", search.parameterBytes);
-    out.attribute("state", search.stateBytes);
-    out.attribute("inputs_outputs", search.inputOutputBytes);
-    out.attribute("intermediate", search.intermediateBytes);
-  });
   out.attributeArray("rules", [&] {
     for (const RuleFact &rule : search.rules) {
       out.object([&] {
@@ -168,16 +151,16 @@ void writeSearchParts(OStream &out, const SearchFact &search) {
   });
   out.attribute("rules_are", search.rulesAre ? dist::stringifyRuleListKind(*search.rulesAre) : "");
   out.attribute("others", search.others);
-  if (search.rulesStepPs) {
-    out.attribute("rules_step_ns", nanoseconds(*search.rulesStepPs));
+  if (search.rulesMorePs) {
+    out.attribute("rules_more_ns", nanoseconds(*search.rulesMorePs));
   }
   out.attributeArray("runners_up", [&] {
     for (const RunnerUpFact &other : search.runnersUp) {
       out.object([&] {
         out.attribute("block", jsonText(other.block));
         out.attribute("differs", jsonText(other.differs));
-        out.attribute("step_ns", nanoseconds(other.stepPs));
-        out.attribute("bytes", other.bytes);
+        out.attribute("more_ns", nanoseconds(other.morePs));
+        out.attribute("more_bytes", other.moreBytes);
       });
     }
   });
@@ -208,6 +191,7 @@ void writeStrategies(OStream &out, llvm::StringRef name, llvm::ArrayRef<Strategy
     for (const StrategyFact &strategy : strategies) {
       out.object([&] {
         out.attribute("name", strategy.name);
+        out.attribute("lowered", strategy.isLowered);
         out.attribute("step_ns", nanoseconds(strategy.stepPs));
         out.attribute("bytes", strategy.bytes);
       });

@@ -43,9 +43,9 @@ std::optional<Prediction> predictDecided(ModuleOp module, const DecidedLayouts &
   return simpler && (!best || simpler->stepPs < best->stepPs) ? simpler : best;
 }
 
-// Adds the runners-up, with what each of them is predicted to take. Half of the effort goes into finding them.
-void addRunnersUp(Explanation &explanation, ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options,
-                  analysis::Planner &planner) {
+// Adds the runners-up, with what each of them takes more. Half of the effort goes into finding them.
+void addRunnersUp(Explanation &explanation, ModuleOp module, ModuleOp given, const Prediction &estimate, const Choices *choices,
+                  const ExplainOptions &options, analysis::Planner &planner) {
   MLIRContext *context = module.getContext();
   OwningOpRef<ModuleOp> copy = copyStep(module);
   llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
@@ -66,8 +66,8 @@ void addRunnersUp(Explanation &explanation, ModuleOp module, ModuleOp given, con
     }
     predicting.count(2 * predictionUnits(*copy)); // with the layouts of the backward pass, and without
     if (std::optional<Prediction> prediction = predictDecided(*copy, graph.decode(other.choices), planner)) {
-      list.push_back(dist::RunnerUpAttr::get(context, StringAttr::get(context, other.block), prediction->stepPs, prediction->memoryBytes,
-                                             other.differences));
+      list.push_back(dist::RunnerUpAttr::get(context, StringAttr::get(context, other.block), prediction->stepPs - estimate.stepPs,
+                                             prediction->memoryBytes - estimate.memoryBytes, other.differences));
     }
   }
   explanation.isStopped = finding.isStopped() || predicting.isStopped();
@@ -75,7 +75,8 @@ void addRunnersUp(Explanation &explanation, ModuleOp module, ModuleOp given, con
 
 } // namespace
 
-Explanation explainStrategy(ModuleOp module, ModuleOp given, const Choices *choices, const ExplainOptions &options) {
+Explanation explainStrategy(ModuleOp module, ModuleOp given, const Prediction &taken, const Choices *choices,
+                            const ExplainOptions &options) {
   MLIRContext *context = module.getContext();
   Explanation explanation;
   analysis::Planner planner(dist::findMesh(module), analysis::Cuts::Allowed);
@@ -83,9 +84,9 @@ Explanation explainStrategy(ModuleOp module, ModuleOp given, const Choices *choi
   if (succeeded(rules)) {
     std::optional<Prediction> prediction = predict(copyStep(*giveRules(module, rules->rules)), planner);
     explanation.rules = dist::RuleListAttr::get(context, describeRules(rules->rules, context), kindOf(*rules), rules->numOthers,
-                                                prediction ? std::optional(prediction->stepPs) : std::nullopt);
+                                                prediction ? std::optional(prediction->stepPs - taken.stepPs) : std::nullopt);
   }
-  addRunnersUp(explanation, module, given, choices, options, planner);
+  addRunnersUp(explanation, module, given, taken, choices, options, planner);
   return explanation;
 }
 

@@ -29,10 +29,11 @@ struct Explanation {
   bool isStopped = false; // the clock ended the search for runners-up
 };
 
-// Finds the rules that lead to a strategy (rules_of_layouts.h) and its runners-up (runner_up.h), each with the prediction of estimate().
-// `module` holds the given layouts before the search, `given` the strategy that was taken, `choices` its choices, if the search
-// found it.
-Explanation explainStrategy(mlir::ModuleOp module, mlir::ModuleOp given, const Choices *choices, const ExplainOptions &options);
+// Finds the rules that lead to a strategy (rules_of_layouts.h) and its runners-up (runner_up.h), each against it by estimates. `module`
+// holds the given layouts before the search, `given` the strategy that was taken, `taken` its estimate, `choices` its choices, if the
+// search found it.
+Explanation explainStrategy(mlir::ModuleOp module, mlir::ModuleOp given, const Prediction &taken, const Choices *choices,
+                            const ExplainOptions &options);
 
 } // namespace ashlar::search
 

@@ -15,9 +15,10 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     op, except in the update, its layout. ashlar-propagate-layouts infers the rest: other programs, expansions. Given layouts are
     constraints.
 
-    Two baselines are estimated besides, by the predicted times of their whole programs: the result of inference on the given layouts alone
-    and, where nothing shards the batch yet, the batch over all axes (data parallelism). The fastest strategy within the memory limit wins,
-    so the search is never slower than either by prediction.
+    Two baselines are estimated besides: the result of inference on the given layouts alone and, where nothing shards the batch yet, the
+    batch over all axes (data parallelism). The fastest strategy within the memory limit wins. In ashlarc the strategies are lowered for
+    that, at most twice the least estimate, or all under a limit; so by the prediction of its programs the search is not behind either.
+    Bytes that the search does not count become a constant of it, once the lowered programs exceed the limit with them.
 
         func.func @train_step(%x: tensor<256x784xf32>, ...)
     ==>
@@ -37,12 +38,8 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     EnumOption<"method", "method", Search_Method, /*default=*/"DynamicProgramming",
                "dp: elimination, with multipliers on memory; ilp: and an integer program">,
     Option<"memoryLimit", "memory-limit", "int64_t", /*default=*/"0", "bytes of a device; 0: any number">,
-    Option<"uncountedBytes", "uncounted-bytes", "int64_t", /*default=*/"0",
-           "bytes of a device that the programs hold besides what the search counts: a constant beside it under the limit">,
     Option<"takesSmallest", "takes-smallest", "bool", /*default=*/"false",
            "if no strategy keeps the limit, take the one that needs the least memory instead of an error">,
-    Option<"prefersBatch", "prefers-batch", "bool", /*default=*/"false",
-                  "search nothing and take data parallelism if possible, for programs outside the step that may need less memory with it">,
     Option<"units", "units", "int64_t", /*default=*/"Effort::kUnits",
            "bound of the counted work, table entries looked at, after which the best strategy found is taken">,
     Option<"seconds", "seconds", "double", /*default=*/"Effort::kSeconds",

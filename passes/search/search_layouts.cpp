@@ -29,13 +29,17 @@ struct Strategy {
   StrategyKind kind;
   OwningOpRef<ModuleOp> given; // with what it gives
   Prediction prediction;
-  Choices choices = {}; // of the graph, where the search made them
+  Choices choices = {};                    // of the graph, where the search made them
+  std::optional<LoweredCost> lowered = {}; // of its programs, where they were lowered
 };
 
-constexpr int kMostCuts = 16; // of a limit, each after a result that exceeds it
+constexpr int kMostCuts = 16;         // of a limit, each after a result that exceeds it
+constexpr int64_t kWorthLowering = 2; // times the least estimate, up to which a strategy may turn out to be the fastest
 
 struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   using SearchLayoutsPassBase::SearchLayoutsPassBase;
+  SearchLayouts(SearchLayoutsPassOptions options, CostOfLowered costOfLowered)
+      : SearchLayoutsPassBase(std::move(options)), costOfLowered(std::move(costOfLowered)) {}
 
   // Returns the bytes below which the state of a parameter is split as it is.
   int64_t smallBytes() const { return smallState < 0 ? INT64_MAX : smallState; }
@@ -46,29 +50,77 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return memoryLimit > 0 ? std::optional(static_cast<int64_t>(std::min<__int128>(counted * stages, INT64_MAX))) : std::nullopt;
   }
 
-  bool keepsLimit(const Strategy &strategy) const { return !limitOfStages() || strategy.prediction.memoryBytes <= *limitOfStages(); }
+  static int64_t stepOf(const Strategy &strategy) { return strategy.lowered ? strategy.lowered->stepPs : strategy.prediction.stepPs; }
+  int64_t bytesOf(const Strategy &strategy) const {
+    return strategy.lowered ? strategy.lowered->bytes : strategy.prediction.memoryBytes / stages;
+  }
 
-  // Whether a strategy is faster than another within the limit, or takes less where neither keeps it.
+  bool keepsLimit(const Strategy &strategy) const {
+    return strategy.lowered ? memoryLimit <= 0 || strategy.lowered->bytes <= memoryLimit
+                            : !limitOfStages() || strategy.prediction.memoryBytes <= *limitOfStages();
+  }
+
+  // Whether a strategy is faster than another within the limit, or takes less where neither keeps it. What was not lowered comes last.
   bool isBetter(const Strategy &one, const Strategy &other) const {
     auto key = [&](const Strategy &each) {
-      return std::pair(!keepsLimit(each), keepsLimit(each) ? each.prediction.stepPs : each.prediction.memoryBytes);
+      return std::tuple(!each.lowered, !keepsLimit(each), keepsLimit(each) ? stepOf(each) : bytesOf(each));
     };
     return key(one) < key(other);
+  }
+
+  // Lowers the programs of a strategy, all that the module has.
+  std::optional<LoweredCost> lower(const Strategy &strategy) {
+    constexpr int kTimesPrediction = 3; // what lowering takes of the work of an estimate
+    counted += kTimesPrediction * predictionUnits(*strategy.given);
+    return costOfLowered(giveOtherPrograms(getOperation(), *strategy.given));
+  }
+
+  // Lowers the strategies among which the best one may be. What cannot be lowered is none, unless nothing can: then compiling it says why.
+  void lowerStrategies(std::vector<Strategy> &strategies) {
+    if (!costOfLowered || strategies.empty()) {
+      return;
+    }
+    int64_t least = INT64_MAX;
+    llvm::for_each(strategies, [&](const Strategy &each) { least = std::min(least, each.prediction.stepPs); });
+    auto mayBeBest = [&](const Strategy &each) { return memoryLimit > 0 || each.prediction.stepPs / kWorthLowering <= least; };
+    if (llvm::count_if(strategies, mayBeBest) == 1 && !getOperation()->hasAttr(kExplainAttr)) {
+      return;
+    }
+    for (Strategy &strategy : strategies) {
+      strategy.lowered = mayBeBest(strategy) ? lower(strategy) : std::nullopt;
+    }
+    if (llvm::any_of(strategies, [](const Strategy &each) { return each.lowered.has_value(); })) {
+      llvm::erase_if(strategies, [&](const Strategy &each) { return mayBeBest(each) && !each.lowered; });
+    }
+  }
+
+  // Lowers the programs of a strategy that keeps the limit by its estimate. Where they do not, what they hold besides becomes a constant of
+  // the search. Returns whether it did.
+  bool coverUncounted(const Strategy &strategy) {
+    if (!costOfLowered || memoryLimit <= 0 || !keepsLimit(strategy)) {
+      return false;
+    }
+    const std::optional<LoweredCost> cost = lower(strategy);
+    const int64_t uncounted = cost && cost->bytes > memoryLimit ? cost->bytes - bytesOf(strategy) : 0;
+    if (uncounted <= uncountedBytes || uncounted >= memoryLimit) {
+      return false;
+    }
+    uncountedBytes = uncounted;
+    return true;
   }
 
   // Returns an attribute for reports. `given`: the strategy that was taken, in all programs.
   dist::SearchAttr describe(const std::vector<Strategy> &strategies, const Strategy &taken, ModuleOp given, const Found &found) {
     SmallVector<dist::StrategyAttr> list = llvm::map_to_vector(strategies, [&](const Strategy &each) {
-      return dist::StrategyAttr::get(&getContext(), each.kind, each.prediction.stepPs, each.prediction.memoryBytes);
+      return dist::StrategyAttr::get(&getContext(), each.kind, each.lowered.has_value(), stepOf(each), bytesOf(each));
     });
     Explanation explanation;
     if (getOperation()->removeAttr(kExplainAttr)) {
-      explanation = explainStrategy(getOperation(), given, taken.choices.empty() ? nullptr : &taken.choices,
+      explanation = explainStrategy(getOperation(), given, taken.prediction, taken.choices.empty() ? nullptr : &taken.choices,
                                     {smallBytes(), limitOfStages().value_or(0), units, seconds});
     }
     wasStopped |= explanation.isStopped;
-    return dist::SearchAttr::get(&getContext(), list, taken.kind, found.cost, found.bound, describeParts(taken.prediction, &getContext()),
-                                 explanation.runnersUp, explanation.rules);
+    return dist::SearchAttr::get(&getContext(), list, taken.kind, found.cost, found.bound, explanation.runnersUp, explanation.rules);
   }
 
   // Returns a strategy, unless inference refuses it.
@@ -94,8 +146,8 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
 
   // Solves the decision graph of the module with `limit` bytes a device, and adds the strategy that this leads to. The limit is a
   // constraint of the graph, stated as far as it matters: where a result exceeds it at a time without a row, the graph gets that row; where
-  // its rows count less than estimate(), they get the difference as a constant. Then the search goes on from what it knows; the best
-  // strategy counts. Returns what was found first.
+  // its rows count less than estimate(), they get the difference as a constant, and so where an estimate is less than lowered programs
+  // hold. Then the search goes on from what it knows; the best strategy counts. Returns what was found first.
   FailureOr<Found> search(std::vector<Strategy> &strategies, StrategyKind kind, std::optional<int64_t> limit) {
     OwningOpRef<ModuleOp> copy = step.clone();
     llvm::for_each(copy->getOps<func::FuncOp>(), layout::copySources);
@@ -145,6 +197,10 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
         isCut = mayCut && found.fits && prediction && prediction->memoryBytes > request.limit &&
                 graph.coverMemory(found.choices, prediction->programBytes);
       }
+      if (!isCut && mayCut && limit && best && coverUncounted(*best)) {
+        request.limit = *limitOfStages();
+        isCut = true;
+      }
       if (!isCut) {
         break;
       }
@@ -177,26 +233,25 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     if (OwningOpRef<ModuleOp> copy = step.clone(); splitBatch(*copy, batch)) {
       consider(StrategyKind::DataParallel, std::move(copy));
     }
-    const std::optional<int64_t> limit = limitOfStages();
-    FailureOr<Found> found = Found();
-    const bool takesBatch = prefersBatch && !strategies.empty() && strategies.back().kind == StrategyKind::DataParallel;
-    if (!takesBatch) {
-      found = search(strategies, StrategyKind::Search, limit);
-      if (failed(found) || (!found->fits && failed(search(strategies, StrategyKind::SearchWithoutLimit, std::nullopt)))) {
-        return signalPassFailure();
-      }
+    uncountedBytes = 0;
+    FailureOr<Found> found = search(strategies, StrategyKind::Search, limitOfStages());
+    if (failed(found) || (!found->fits && failed(search(strategies, StrategyKind::SearchWithoutLimit, std::nullopt)))) {
+      return signalPassFailure();
     }
+    uncountedBytes = 0;
+    const bool isTooLarge = llvm::none_of(strategies, [&](const Strategy &each) { return keepsLimit(each); });
+    lowerStrategies(strategies);
     auto best =
         std::min_element(strategies.begin(), strategies.end(), [&](const Strategy &a, const Strategy &b) { return isBetter(a, b); });
-    best = takesBatch ? std::prev(strategies.end()) : best;
     if (best == strategies.end()) {
       module.emitError("no strategy fits the mesh: inference refuses the given layouts, with a split batch and without");
       return signalPassFailure();
     }
-    if (!keepsLimit(*best) && !takesSmallest) {
+    if (isTooLarge && !takesSmallest) { // else the memory plan names the excess
       const Prediction &least = best->prediction;
       module.emitError(stages > 1 ? "a device of each stage, all together, may hold " : "a device may hold ")
-          << *limit << " bytes of parameters, state, inputs, outputs and intermediate values, and the smallest strategy that was found ("
+          << *limitOfStages()
+          << " bytes of parameters, state, inputs, outputs and intermediate values, and the smallest strategy that was found ("
           << dist::strategyText(best->kind) << ") is predicted to take " << least.memoryBytes << ": " << least.parameterBytes
           << " of parameters, " << least.stateBytes << " of state, " << least.inputOutputBytes << " of inputs and outputs, and at most "
           << least.valueBytes << " of intermediate values; give it more devices, a smaller batch, or accumulate";
@@ -215,10 +270,16 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
 
   std::shared_ptr<analysis::Planner> planner; // of the mesh, for all that is looked at
   ModuleOp step;                              // the programs that a step runs, with the layouts given before
+  CostOfLowered costOfLowered;                // null: estimates decide
+  int64_t uncountedBytes = 0;                 // of a device, that programs hold besides what the search counts
   int64_t counted = 0;                        // units of all searches
   bool wasStopped = false;                    // by the clock, at least one of them
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createSearchLayoutsPass(SearchLayoutsPassOptions options, CostOfLowered costOfLowered) {
+  return std::make_unique<SearchLayouts>(std::move(options), std::move(costOfLowered));
+}
 
 } // namespace ashlar::search

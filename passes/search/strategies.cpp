@@ -40,13 +40,6 @@ std::optional<Prediction> predict(ModuleOp module, layout::Inferred &inferred, a
   for (const WeightedProgram &weighted : programsOfStep(module)) {
     const layout::ProgramEstimate &program = estimate->programs[weighted.program];
     prediction.stepPs += program.timePs() * weighted.runs;
-    prediction.computePs += program.computePs * weighted.runs;
-    for (const auto &[kind, sent] : program.sends) {
-      layout::SendEstimate &total = prediction.sends[kind];
-      total.count += sent.count * weighted.runs;
-      total.sendPs += sent.sendPs * weighted.runs;
-      total.exposedPs += sent.exposedPs * weighted.runs;
-    }
   }
   prediction.parameterBytes = estimate->parameterBytes;
   prediction.stateBytes = estimate->stateBytes;
@@ -71,15 +64,6 @@ int64_t predictionUnits(ModuleOp given) {
   int64_t ops = 0;
   given.walk([&](Operation *) { ++ops; });
   return kUnitsOfOp * ops;
-}
-
-dist::PredictionAttr describeParts(const Prediction &prediction, MLIRContext *context) {
-  SmallVector<dist::SendAttr> sends;
-  for (const auto &[kind, sent] : prediction.sends) {
-    sends.push_back(dist::SendAttr::get(context, kind, sent.count, sent.sendPs, sent.exposedPs));
-  }
-  return dist::PredictionAttr::get(context, prediction.computePs, sends, prediction.parameterBytes, prediction.stateBytes,
-                                   prediction.inputOutputBytes, prediction.valueBytes);
 }
 
 std::optional<Choices> encodeInferred(const LayoutGraph &graph, ModuleOp given) {

@@ -10,24 +10,17 @@
 
 #include "mlir/IR/BuiltinOps.h"
 
-#include <map>
-
 namespace ashlar::search {
 
-// The predicted cost of a step.
+// The cost of a step, estimated from layouts.
 struct Prediction {
   int64_t stepPs = 0; // computation and exposed communication
-  int64_t computePs = 0;
-  std::map<CollectiveKind, layout::SendEstimate> sends;
   // Of a device.
   int64_t parameterBytes = 0, stateBytes = 0, inputOutputBytes = 0;
   int64_t valueBytes = 0;            // intermediate values, where they take most
   int64_t memoryBytes = 0;           // all of it
   std::vector<int64_t> programBytes; // all of it while a program runs, by program of the module
 };
-
-// Returns the parts of a prediction as an attribute.
-dist::PredictionAttr describeParts(const Prediction &prediction, mlir::MLIRContext *context);
 
 // Returns the programs of a module that a step runs, in the order of the module.
 llvm::SmallVector<WeightedProgram> programsOfStep(mlir::ModuleOp module);

@@ -499,21 +499,10 @@ private:
 
   // Adds the time of the program beyond its computation, with overlapped collectives where possible and faster.
   void addExposed(const std::vector<Work> &works, ProgramEstimate &estimate) const {
-    bool movesBeside = llvm::any_of(program.ops, [](const LocalOp &op) { return op.movesBeside; });
-    analysis::OverlapSchedule schedule;
+    const bool movesBeside = llvm::any_of(program.ops, [](const LocalOp &op) { return op.movesBeside; });
     estimate.exposedPs = estimate.sendPs;
     if (movesBeside && estimate.computePs <= analysis::kMostTimePs) {
-      schedule = analysis::scheduleOverlap(costedOps(works));
-      estimate.exposedPs = std::min(estimate.sendPs, schedule.timePs - estimate.computePs);
-    }
-    for (size_t op = 0; op < program.ops.size(); ++op) {
-      if (isSent(op)) {
-        const int64_t timePs = program.ops[op].timePs;
-        SendEstimate &kind = estimate.sends[*program.ops[op].kind];
-        kind.count += program.ops[op].runs;
-        kind.sendPs += timePs;
-        kind.exposedPs += estimate.exposedPs < estimate.sendPs ? std::max<int64_t>(0, timePs - schedule.hiddenPs[workOf[op]]) : timePs;
-      }
+      estimate.exposedPs = std::min(estimate.sendPs, analysis::scheduleOverlap(costedOps(works)).timePs - estimate.computePs);
     }
   }
 

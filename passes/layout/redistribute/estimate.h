@@ -8,16 +8,7 @@
 #include "passes/layout/inference/propagate_layouts.h"
 #include "passes/layout/redistribute/local_program.h"
 
-#include <map>
-
 namespace ashlar::layout {
-
-// The cost of the collectives of one kind.
-struct SendEstimate {
-  int64_t count = 0;
-  int64_t sendPs = 0;    // one after the other
-  int64_t exposedPs = 0; // the part that computation does not hide
-};
 
 struct ProgramEstimate {
   int64_t computePs = 0; // of the kernels and library calls, one after the other
@@ -25,7 +16,6 @@ struct ProgramEstimate {
   int64_t exposedPs = 0; // the part that computation does not hide
   int64_t bytesSent = 0; // by a device
   int64_t peakBytes = 0; // of the values that are alive at once and have no name; variables, inputs and outputs do not count
-  std::map<CollectiveKind, SendEstimate> sends; // by kind; their exposed times add up to the above, except launch overhead
 
   // Returns the time of a run.
   int64_t timePs() const { return computePs + exposedPs; }

@@ -112,21 +112,18 @@ module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per
 // -----
 
 // What a search leaves, with an explanation.
-// CHECK: dist.search = #dist.search<strategies = [<kind = data_parallel, step_ps = 200, bytes = 30>, <kind = search_without_limit, step_ps = 100, bytes = 40>], taken = search_without_limit, cost_ps = 100, bound_ps = 90, prediction = <compute_ps = 80, sends = [<kind = all_reduce, count = 2, send_ps = 30, exposed_ps = 20>], parameter_bytes = 10, state_bytes = 20, input_output_bytes = 6, intermediate_bytes = 4>, runners_up = [<block = "fc1", step_ps = 150, bytes = 50, differences = [<kind = parameter, name = "fc1.weight", layout = <[{}, {}]>, taken = <[{"tp"}, {}]>>]>], rules = <[<match = "fc1.weight", layout = "[{tp}, {}]">], kind = shortest, others = 1, step_ps = 110>>
+// CHECK: dist.search = #dist.search<strategies = [<kind = data_parallel, is_lowered = false, step_ps = 200, bytes = 30>, <kind = search_without_limit, is_lowered = false, step_ps = 100, bytes = 40>], taken = search_without_limit, cost_ps = 100, bound_ps = 90, runners_up = [<block = "fc1", more_ps = 50, more_bytes = -10, differences = [<kind = parameter, name = "fc1.weight", layout = <[{}, {}]>, taken = <[{"tp"}, {}]>>]>], rules = <[<match = "fc1.weight", layout = "[{tp}, {}]">], kind = shortest, others = 1, more_ps = 10>>
 module attributes {dist.search = #dist.search<
-  strategies = [<kind = data_parallel, step_ps = 200, bytes = 30>, <kind = search_without_limit, step_ps = 100, bytes = 40>],
+  strategies = [<kind = data_parallel, is_lowered = false, step_ps = 200, bytes = 30>, <kind = search_without_limit, is_lowered = false, step_ps = 100, bytes = 40>],
   taken = search_without_limit, cost_ps = 100, bound_ps = 90,
-  prediction = <compute_ps = 80, sends = [<kind = all_reduce, count = 2, send_ps = 30, exposed_ps = 20>], parameter_bytes = 10,
-                state_bytes = 20, input_output_bytes = 6, intermediate_bytes = 4>,
-  runners_up = [<block = "fc1", step_ps = 150, bytes = 50,
+  runners_up = [<block = "fc1", more_ps = 50, more_bytes = -10,
                  differences = [<kind = parameter, name = "fc1.weight", layout = <[{}, {}]>, taken = <[{"tp"}, {}]>>]>],
-  rules = <[<match = "fc1.weight", layout = "[{tp}, {}]">], kind = shortest, others = 1, step_ps = 110>>} {}
+  rules = <[<match = "fc1.weight", layout = "[{tp}, {}]">], kind = shortest, others = 1, more_ps = 10>>} {}
 
 // -----
 
 // The least that a search leaves: rules that inference refuses, nothing sent, no runners-up.
-// CHECK: dist.search = #dist.search<strategies = [<kind = search, step_ps = 1, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1, prediction = <compute_ps = 1, sends = [], parameter_bytes = 0, state_bytes = 0, input_output_bytes = 0, intermediate_bytes = 0>, runners_up = [], rules = <[], kind = enough, others = 0>>
+// CHECK: dist.search = #dist.search<strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1, runners_up = [], rules = <[], kind = enough, others = 0>>
 module attributes {dist.search = #dist.search<
-  strategies = [<kind = search, step_ps = 1, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1,
-  prediction = <compute_ps = 1, sends = [], parameter_bytes = 0, state_bytes = 0, input_output_bytes = 0, intermediate_bytes = 0>,
+  strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1,
   runners_up = [], rules = <[], kind = enough, others = 0>>} {}

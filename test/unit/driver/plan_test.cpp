@@ -85,6 +85,24 @@ TEST_CASE("forecast: time and memory of a small model", "[forecast]") {
   CHECK(bytesOf("batches") == 0);         // a model gets its inputs at once
 }
 
+TEST_CASE("forecast: a search compares strategies by it, under the limit unless rematerialization keeps that", "[forecast]") {
+  OwningOpRef<ModuleOp> module = makeModel();
+  pipelines::Variant variant = variantOf(*module);
+  job::Job job;
+  planning::searchByForecast(variant, job, 80); // which layouts are not searched for
+  CHECK(!variant.search);
+  variant.search.emplace();
+  planning::searchByForecast(variant, job, 80);
+  CHECK(variant.search->memoryLimit == 80);
+  const std::optional<search::LoweredCost> cost = variant.search->costOfLowered(module->clone());
+  REQUIRE(cost);
+  CHECK(cost->stepPs == 840 * 1000);
+  CHECK(cost->bytes >= 4096);
+  job.set_recompute(job::Recompute::AUTO);
+  planning::searchByForecast(variant, job, 80);
+  CHECK(variant.search->memoryLimit == 0);
+}
+
 // One product of 512 x 1024 x 512 that runs a model: its weight, 2 MiB, is ordered once, or by the call, which then keeps panels of it.
 TEST_CASE("plan: weights that are left out are spare as far as calls then need no more", "[plan]") {
   auto plan = [](int64_t limit) {

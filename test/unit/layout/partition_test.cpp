@@ -167,8 +167,8 @@ TEST_CASE("estimate: layouts that are inferred cost what they do when they are w
   auto numbersOf = [](const layout::Estimate &estimate) {
     std::vector<int64_t> numbers = {estimate.parameterBytes, estimate.stateBytes, estimate.inputOutputBytes};
     for (const layout::ProgramEstimate &program : estimate.programs) {
-      llvm::append_range(numbers, std::vector<int64_t>{program.computePs, program.sendPs, program.exposedPs, program.bytesSent,
-                                                       program.peakBytes, static_cast<int64_t>(program.sends.size())});
+      llvm::append_range(numbers,
+                         std::vector<int64_t>{program.computePs, program.sendPs, program.exposedPs, program.bytesSent, program.peakBytes});
     }
     return numbers;
   };

@@ -339,6 +339,7 @@ void addLayoutPasses(OpPassManager &passes, const Variant &variant, const job::J
   llvm::append_range(seed.batchAxes, variant.batchAxes);
   seed.globalBatch = job::programBatch(job);
   passes.addPass(layout::createSeedLayoutsPass(seed));
+  passes.addPass(layout::createMoveReshapedRowsPass()); // before sharding rules are asked for
   // A strategy holds the result of rules.
   passes.addPass(variant.usesStrategy ? strategy::createApplyStrategyPass(job.strategy()) : layout::createApplyRulesPass());
   if (variant.search) {

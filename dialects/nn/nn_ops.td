@@ -258,12 +258,17 @@ def Nn_BroadcastOp : Nn_DifferentiableOp<"broadcast", Nn_Computes<"Free", "Move"
 }
 
 def Nn_ReshapeOp : Nn_DifferentiableOp<"reshape", Nn_Computes<"Free", "Move", "moved">,
-                                       [MovesElements, AliasesOperands, DelaysSums, Nn_Reorderable]> {
+                                       [MovesElements, AliasesOperands, DelaysSums, DeclareOpInterfaceMethods<WindowedOpInterface>,
+                                        Nn_Reorderable]> {
   let summary = "The same elements in row-major order under another shape";
   let description = [{
+    Where several dims are one of the other shape, `moves_rows` lets a split of the first of them, or of the one, be of any size: a device
+    computes on whole elements of the first dim, and elements move between devices where its share of the one dim is another. Without it
+    only even splits go through.
+
     **Constraints:** (C1) as many elements; (C2) element types agree.
   }];
-  let arguments = (ins Nn_Tensor:$input);
+  let arguments = (ins Nn_Tensor:$input, UnitAttr:$moves_rows);
   let results = (outs Nn_Tensor:$result);
   let assemblyFormat = "$input attr-dict `:` type($input) `->` type($result)";
   let hasVerifier = 1;

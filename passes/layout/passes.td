@@ -50,6 +50,22 @@ def SeedLayoutsPass : Pass<"ashlar-seed-layouts", "::mlir::ModuleOp"> {
   let dependentDialects = ["::ashlar::dist::DistDialect"];
 }
 
+def MoveReshapedRowsPass : Pass<"ashlar-move-reshaped-rows", "::mlir::ModuleOp"> {
+  let summary = "Lets reshapes move rows that no axis of the mesh divides.";
+  let description = [{
+    A reshape that joins or cuts dims follows even splits of the first of these. Where no axis of the mesh divides that dim, there are none,
+    and the reshape gets `moves_rows` (nn.reshape): its sharding rule then has blocks of elements instead of factors of a dim.
+
+        // axes of 4
+        %y = nn.reshape %x : tensor<6x5x8xf32> -> tensor<30x8xf32>
+    ==>
+        %y = nn.reshape %x {moves_rows} : tensor<6x5x8xf32> -> tensor<30x8xf32>
+
+    Needs: a dist.mesh. Before anything asks for sharding rules.
+  }];
+  let dependentDialects = ["::ashlar::dist::DistDialect"];
+}
+
 def ApplyRulesPass : Pass<"ashlar-apply-rules", "::mlir::ModuleOp"> {
   let summary = "Gives tensors and ops the layouts of the user's rules.";
   let description = [{

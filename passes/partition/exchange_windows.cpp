@@ -106,7 +106,8 @@ void exchangeOperands(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWi
 }
 
 void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWindow> windows) {
-  if (windows.empty()) {
+  auto windowed = dyn_cast<WindowedOpInterface>(op);
+  if (!windowed) {
     return;
   }
   llvm::SmallBitVector dims(typeOf(op->getOperand(0)).getRank());
@@ -132,7 +133,7 @@ void exchangeResults(dist::MeshAttr mesh, Operation *op, ArrayRef<dist::SplitWin
     pieces[result] = piece;
   }
   b.setInsertionPoint(op);
-  cast<WindowedOpInterface>(op).computeOnRuns(dims, [&](unsigned operand, unsigned dim) {
+  windowed.computeOnRuns(dims, [&](unsigned operand, unsigned dim) {
     const auto *window = llvm::find_if(windows, [&](const dist::SplitWindow &w) { return w.tensor == operand && w.dim == dim; });
     return emitRunStart(b, mesh, *window);
   });

@@ -127,14 +127,23 @@ namespace {
 // is left, the two disagree up to the next place where the products of their dims are equal, and all of that stretch is needed whole.
 //
 //   [6, 4] -> [2, 12]: ([ij, k]) -> ([i, jk]), i=2 j=3 k=4      [2, 3] -> [3, 2]: nothing may be split
+//
+// Where rows move, a dim that is all of several is blocks of elements, one for each element of the first of these.
+//
+//   [30] -> [6, 5]: ([i]) -> ([i, j]) window={i} replicated={j}, i=6 j=5
 class ReshapeRule {
 public:
-  ReshapeRule(ArrayRef<int64_t> from, ArrayRef<int64_t> to) : from(from), to(to), operand(from.size()), result(to.size()) {}
+  ReshapeRule(ArrayRef<int64_t> from, ArrayRef<int64_t> to, bool movesRows)
+      : from(from), to(to), operand(from.size()), result(to.size()), movesRows(movesRows) {}
 
   ShardingRule build() {
     nextLeft();
     nextRight();
     while (left != 1 && right != 1) {
+      if (movesRows && (takeBlocks(/*tensor=*/0, from, i, left, operand, to, j, right, result) ||
+                        takeBlocks(/*tensor=*/1, to, j, right, result, from, i, left, operand))) {
+        continue;
+      }
       int64_t common = std::gcd(left, right);
       if (common == 1) {
         replicateStretch();
@@ -148,10 +157,38 @@ public:
     }
     rule.operands = {operand};
     rule.results = {result};
+    for (const WindowedDim &window : windows) {
+      rule.addWindow(window.tensor, window.dim, window.size, window.access);
+    }
     return std::move(rule);
   }
 
 private:
+  // Takes a dim of `wholes`, where it is all of several of `parts`; `next` and `nextPart` are behind the dims, of which `whole` and `part`
+  // are left. Returns whether it is.
+  bool takeBlocks(unsigned tensor, ArrayRef<int64_t> wholes, size_t next, int64_t &whole, TensorFactors &of, ArrayRef<int64_t> parts,
+                  size_t &nextPart, int64_t &part, TensorFactors &ofParts) {
+    size_t end = nextPart;
+    int64_t product = part;
+    while (product < whole && end < parts.size()) {
+      product *= parts[end++];
+    }
+    if (whole != wholes[next - 1] || part != parts[nextPart - 1] || product != whole || part == whole) {
+      return false;
+    }
+    passThrough(rule, part, of[next - 1], ofParts[nextPart - 1]);
+    windows.push_back({tensor, static_cast<unsigned>(next - 1), whole, {whole / part, 0, whole / part}, {}});
+    for (; nextPart < end; ++nextPart) {
+      if (parts[nextPart] != 1) {
+        ofParts[nextPart].push_back(rule.addFactor(parts[nextPart], FactorKind::NeedReplication));
+      }
+    }
+    whole = part = 1;
+    nextLeft();
+    nextRight();
+    return true;
+  }
+
   // Moves on to the next operand dim while nothing is left of this one.
   void nextLeft() {
     while (left == 1 && i < from.size()) {
@@ -187,18 +224,25 @@ private:
   int64_t left = 1, right = 1;
   ShardingRule rule;
   TensorFactors operand, result;
+  bool movesRows;
+  SmallVector<WindowedDim, 1> windows; // of the rule, once it has its tensors
 };
 
 } // namespace
 
 ShardingRule ReshapeOp::getShardingRule() {
   if (getType().getNumElements() != 0) {
-    return ReshapeRule(shapeOf(getInput()), getType().getShape()).build();
+    return ReshapeRule(shapeOf(getInput()), getType().getShape(), getMovesRows()).build();
   }
   ShardingRule rule; // nothing to split
   rule.operands.emplace_back(shapeOf(getInput()).size());
   rule.results.emplace_back(getType().getRank());
   return rule;
+}
+
+// On a device the blocks are where they are needed by now.
+void ReshapeOp::computeOnRuns(const llvm::SmallBitVector &, RunStartBuilder) {
+  setMovesRows(false);
 }
 
 void ReshapeOp::buildGradients(OpBuilder &builder, ValueRange g, Gradients out) {

@@ -160,6 +160,8 @@ func.func @shapes(%v: tensor<3xf32>, %x: tensor<2x3xf32>) {
   %0 = nn.broadcast %v dims = [1] : tensor<3xf32> -> tensor<2x3xf32>
   // CHECK: nn.reshape %{{.*}} : tensor<2x3xf32> -> tensor<6xf32>
   %1 = nn.reshape %x : tensor<2x3xf32> -> tensor<6xf32>
+  // CHECK: nn.reshape %{{.*}} {moves_rows} : tensor<2x3xf32> -> tensor<6xf32>
+  nn.reshape %x {moves_rows} : tensor<2x3xf32> -> tensor<6xf32>
   // CHECK: nn.transpose %{{.*}} [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
   %2 = nn.transpose %x [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
   // CHECK: nn.concat %{{.*}}, %{{.*}} dim = 1 : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x6xf32>

@@ -129,6 +129,12 @@ func.func @reshape(%x: tensor<4x8xf32>, %y: tensor<2x3xf32>, %z: tensor<6x4xf32>
   nn.reshape %y : tensor<2x3xf32> -> tensor<3x2xf32>
   // expected-remark@+1 {{([ij, m]) -> ([ik, l]) {i=2, j=3, k=2, l=6, m=4} replicated={j} replicated={k} replicated={l} replicated={m}}}
   nn.reshape %z : tensor<6x4xf32> -> tensor<4x6xf32>
+  // expected-remark@+1 {{([i, j]) -> ([i]) {i=4, j=8} window={i} replicated={j}}}
+  nn.reshape %x {moves_rows} : tensor<4x8xf32> -> tensor<32xf32>
+  // expected-remark@+1 {{([i, k]) -> ([i, j, k]) {i=2, j=2, k=8} window={i} replicated={j}}}
+  nn.reshape %x {moves_rows} : tensor<4x8xf32> -> tensor<2x2x8xf32>
+  // expected-remark@+1 {{([ij, k]) -> ([i, jk]) {i=2, j=2, k=8}}}
+  nn.reshape %x {moves_rows} : tensor<4x8xf32> -> tensor<2x16xf32>
   // expected-remark@+1 {{([1]) -> ([]) {}}}
   nn.reshape %s : tensor<1xf32> -> tensor<f32>
   // expected-remark@+1 {{([1, 1]) -> ([1]) {}}}

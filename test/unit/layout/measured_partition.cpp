@@ -6,8 +6,11 @@
 
 #include "compiler/reference/equivalence.h"
 #include "passes/layout/inference/propagate_layouts.h"
+#include "passes/layout/passes.h"
 #include "passes/layout/redistribute/estimate.h"
 #include "test/unit/layout/partitioned.h"
+
+#include "mlir/Pass/PassManager.h"
 
 #include <catch2/catch.hpp>
 
@@ -18,6 +21,9 @@ namespace ashlar::test {
 MeasuredPartition measurePartition(ModuleOp module, std::optional<int64_t> intLimit) {
   MeasuredPartition found;
   OwningOpRef<ModuleOp> inferred = module.clone(), after = module.clone();
+  PassManager passes(module.getContext());
+  passes.addPass(layout::createMoveReshapedRowsPass()); // as partitionModule()
+  REQUIRE(succeeded(passes.run(*inferred)));
   REQUIRE(succeeded(layout::propagateLayouts(*inferred, /*splitVariables=*/false)));
   FailureOr<layout::Estimate> estimate = layout::estimateLayouts(*inferred);
   REQUIRE(succeeded(estimate));

@@ -41,7 +41,6 @@
 #include "passes/lower/memory/constant_pool.h"
 #include "passes/lower/memory/memory_use.h"
 #include "passes/search/explain_strategy.h"
-#include "passes/search/search_attributes.h"
 #include "passes/stage/stage_modules.h"
 #include "runtime/abi/ashlar_rt.h"
 
@@ -292,7 +291,7 @@ private:
                        failed(command::report(saveAnnotations(options, programs)))))) {
       return failure();
     }
-    if (isDefault && (programs->hasAttr(search::kStoppedAttr) || (meshes && meshes->isStopped))) {
+    if (isDefault && (planning::wasSearchStopped(programs) || (meshes && meshes->isStopped))) {
       emitWarning(UnknownLoc::get(&context), report::stoppedText(options.searchSeconds));
     }
     // The bits of the deterministic variant must not depend on the number of ranks, by which its memory goes.

@@ -115,6 +115,11 @@ FailureOr<Forecast> forecast(OwningOpRef<ModuleOp> module, const pipelines::Vari
   return whole;
 }
 
+bool wasSearchStopped(ModuleOp module) {
+  const auto searched = module->getAttrOfType<dist::SearchAttr>(dist::kSearchAttr);
+  return searched && searched.getStoppedS();
+}
+
 void searchByForecast(pipelines::Variant &variant, const job::Job &job, int64_t memoryLimit) {
   if (!variant.search) {
     return;

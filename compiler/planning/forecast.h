@@ -47,6 +47,9 @@ mlir::FailureOr<Forecast> forecast(mlir::OwningOpRef<mlir::ModuleOp> module, con
 // any number. With `recompute: AUTO` it has none: rematerialization makes the program fit. `job` outlives the variant.
 void searchByForecast(pipelines::Variant &variant, const job::Job &job, int64_t memoryLimit);
 
+// Returns whether the clock ended the search for the layouts of a module, if there was one.
+bool wasSearchStopped(mlir::ModuleOp module);
+
 } // namespace ashlar::planning
 
 #endif // ASHLAR_COMPILER_PLANNING_FORECAST_H

@@ -11,7 +11,6 @@
 #include "compiler/planning/sync_search.h"
 #include "compiler/strategy/strategy.h"
 #include "dialects/dist/recompute_rules.h"
-#include "passes/search/search_attributes.h"
 
 using namespace mlir;
 
@@ -40,8 +39,8 @@ FailureOr<OwningOpRef<ModuleOp>> layOut(ModuleOp programs, const pipelines::Vari
   if (failed(pipelines::inferLayouts(*module, inferred, job, /*verifies=*/false))) { // see forecast()
     return failure();
   }
-  if (const auto units = (*module)->getAttrOfType<IntegerAttr>(search::kUnitsAttr)) {
-    effort.count(units.getInt());
+  if (const auto searched = (*module)->getAttrOfType<dist::SearchAttr>(dist::kSearchAttr)) {
+    effort.count(searched.getUnits());
   }
   if (handover.found) {
     *handover.found = KnownLayouts::read(*module);
@@ -180,7 +179,7 @@ FailureOr<Forecast> JobForecaster::forecastLayouts(ModuleOp programs, pipelines:
   if (failed(planned)) {
     return failure();
   }
-  found->isStopped = module->hasAttr(search::kStoppedAttr);
+  found->isStopped = wasSearchStopped(module);
   return found;
 }
 

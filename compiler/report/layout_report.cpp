@@ -17,7 +17,6 @@
 #include "dialects/support/element_type.h"
 #include "passes/analysis/costs.h"
 #include "passes/analysis/planner/redistribution.h"
-#include "passes/search/search_attributes.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringExtras.h"
@@ -280,7 +279,7 @@ static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
   }
   fact.costPs = searched.getCostPs();
   fact.boundPs = searched.getBoundPs();
-  if (auto stopped = module->getAttrOfType<FloatAttr>(search::kStoppedAttr)) {
+  if (FloatAttr stopped = searched.getStoppedS()) {
     fact.stoppedSeconds = stopped.getValueAsDouble();
   }
   if (dist::RuleListAttr list = searched.getRules()) {

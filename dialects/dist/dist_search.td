@@ -67,20 +67,22 @@ def Dist_RunnerUpAttr : Dist_Attr<"RunnerUp", "runner_up"> {
 def Dist_SearchAttr : Dist_Attr<"Search", "search"> {
   let summary = "The strategies that a search considered, and the one that it took";
   let description = [{
-    `dist.search` of a module. `cost_ps` is the cost of the search's choices in its graph, and no choices cost less than `bound_ps`.
-    `runners_up` and `rules` are there where the search was to be explained.
+    `dist.search` of a module. `cost_ps` is the cost of the search's choices in its graph, and no choices cost less than `bound_ps`. `units`
+    is the work that the search counted. `stopped_s` is there where the clock ended it, after so many seconds: another machine may find
+    another strategy. `runners_up` and `rules` are there where the search was to be explained.
 
         #dist.search<strategies = [<kind = search, is_lowered = false, step_ps = 104857600, bytes = 540672>], taken = search,
-                     cost_ps = 104857600, bound_ps = 104857600, runners_up = [], rules = <...>>
+                     cost_ps = 104857600, bound_ps = 104857600, units = 2048, runners_up = [], rules = <...>>
 
     **Constraints:** (C1) `taken` is the kind of one of the strategies; (C2) no kind twice.
   }];
   let parameters = (ins ArrayRefParameter<"StrategyAttr">:$strategies, EnumParameter<Dist_StrategyKind>:$taken, "int64_t":$cost_ps,
-                        "int64_t":$bound_ps, OptionalArrayRefParameter<"RunnerUpAttr">:$runners_up,
+                        "int64_t":$bound_ps, "int64_t":$units, OptionalParameter<"::mlir::FloatAttr">:$stopped_s,
+                        OptionalArrayRefParameter<"RunnerUpAttr">:$runners_up,
                         OptionalParameter<"RuleListAttr">:$rules);
   let assemblyFormat = [{
     `<` `strategies` `=` `[` $strategies `]` `,` `taken` `=` $taken `,` `cost_ps` `=` $cost_ps `,` `bound_ps` `=` $bound_ps `,`
-    `runners_up` `=` custom<List>($runners_up) (`,` `rules` `=` $rules^)? `>`
+    `units` `=` $units `,` (`stopped_s` `=` $stopped_s^ `,`)? `runners_up` `=` custom<List>($runners_up) (`,` `rules` `=` $rules^)? `>`
   }];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{

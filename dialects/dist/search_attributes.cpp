@@ -18,7 +18,7 @@ LogicalResult DifferenceAttr::verify(function_ref<InFlightDiagnostic()> emitErro
 }
 
 LogicalResult SearchAttr::verify(function_ref<InFlightDiagnostic()> emitError, ArrayRef<StrategyAttr> strategies, StrategyKind taken,
-                                 int64_t, int64_t, ArrayRef<RunnerUpAttr>, RuleListAttr) {
+                                 int64_t, int64_t, int64_t, FloatAttr, ArrayRef<RunnerUpAttr>, RuleListAttr) {
   auto count = [&](StrategyKind kind) { return llvm::count_if(strategies, [&](StrategyAttr each) { return each.getKind() == kind; }); };
   if (count(taken) == 0) { // C1
     return emitError() << "search took " << stringifyStrategyKind(taken) << ", which is not among its " << strategies.size()

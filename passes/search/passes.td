@@ -31,8 +31,8 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
 
     If no strategy keeps the limit, the pass reports an error with the memory of the smallest one, or takes it with `takes-smallest`.
 
-    Needs: a dist.mesh. Leaves: given layouts, and on the module `dist.search`: the candidates and their predicted times, and
-    `dist.search_units`: the work that it counted.
+    Needs: a dist.mesh. Leaves: given layouts, and on the module `dist.search`: the candidates and their predicted times, and the work that
+    it counted.
   }];
   let options = [
     EnumOption<"method", "method", Search_Method, /*default=*/"DynamicProgramming",
@@ -43,7 +43,7 @@ def SearchLayoutsPass : Pass<"ashlar-search-layouts", "::mlir::ModuleOp"> {
     Option<"units", "units", "int64_t", /*default=*/"Effort::kUnits",
            "bound of the counted work, table entries looked at, after which the best strategy found is taken">,
     Option<"seconds", "seconds", "double", /*default=*/"Effort::kSeconds",
-           "safety net: the search stops after them, too, and then leaves `dist.search_stopped_s`">,
+           "safety net: the search stops after them, too, and then leaves `stopped_s` in `dist.search`">,
     Option<"stages", "stages", "int64_t", /*default=*/"1", "stages into which the programs will be cut: each takes its share of memory">,
     Option<"batch", "batch", "int64_t", /*default=*/"0", "size of the batch, for data parallelism; 0: dim 0 of a function's first argument">,
     Option<"smallState", "small-state", "int64_t", /*default=*/"65536",

@@ -7,7 +7,6 @@
 #include "passes/layout/inference/given_layout.h"
 #include "passes/search/explain_strategy.h"
 #include "passes/search/passes.h"
-#include "passes/search/search_attributes.h"
 #include "passes/search/solver/solve.h"
 #include "passes/search/strategies.h"
 
@@ -120,7 +119,9 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
                                     {smallBytes(), limitOfStages().value_or(0), units, seconds});
     }
     wasStopped |= explanation.isStopped;
-    return dist::SearchAttr::get(&getContext(), list, taken.kind, found.cost, found.bound, explanation.runnersUp, explanation.rules);
+    const FloatAttr stopped = wasStopped ? Builder(&getContext()).getF64FloatAttr(seconds) : FloatAttr();
+    return dist::SearchAttr::get(&getContext(), list, taken.kind, found.cost, found.bound, counted, stopped, explanation.runnersUp,
+                                 explanation.rules);
   }
 
   // Returns a strategy, unless inference refuses it.
@@ -261,11 +262,6 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     dist::SearchAttr described = describe(strategies, *best, *given, *found);
     module.getBodyRegion().takeBody(given->getBodyRegion());
     module->setAttr(dist::kSearchAttr, described);
-    Builder builder(&getContext());
-    module->setAttr(kUnitsAttr, builder.getI64IntegerAttr(counted));
-    if (wasStopped) {
-      module->setAttr(kStoppedAttr, builder.getF64FloatAttr(seconds));
-    }
   }
 
   std::shared_ptr<analysis::Planner> planner; // of the mesh, for all that is looked at

@@ -598,13 +598,13 @@ func.func @after_of_another_type(%x: tensor<4xf32>, %g: tensor<4xf32>) {
 
 // search attribute, C1
 // expected-error@+1 {{search took data_parallel, which is not among its 1 strategies}}
-module attributes {dist.search = #dist.search<strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>], taken = data_parallel, cost_ps = 1, bound_ps = 1, runners_up = []>} {}
+module attributes {dist.search = #dist.search<strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>], taken = data_parallel, cost_ps = 1, bound_ps = 1, units = 8, runners_up = []>} {}
 
 // -----
 
 // search attribute, C2
 // expected-error@+1 {{search has the strategy search twice}}
-module attributes {dist.search = #dist.search<strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>, <kind = search, is_lowered = false, step_ps = 3, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1, runners_up = []>} {}
+module attributes {dist.search = #dist.search<strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>, <kind = search, is_lowered = false, step_ps = 3, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1, units = 8, runners_up = []>} {}
 
 // -----
 

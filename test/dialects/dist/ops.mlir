@@ -112,10 +112,10 @@ module attributes {dist.device = #dist.device<flops_per_us = 1, narrow_flops_per
 // -----
 
 // What a search leaves, with an explanation.
-// CHECK: dist.search = #dist.search<strategies = [<kind = data_parallel, is_lowered = false, step_ps = 200, bytes = 30>, <kind = search_without_limit, is_lowered = false, step_ps = 100, bytes = 40>], taken = search_without_limit, cost_ps = 100, bound_ps = 90, runners_up = [<block = "fc1", more_ps = 50, more_bytes = -10, differences = [<kind = parameter, name = "fc1.weight", layout = <[{}, {}]>, taken = <[{"tp"}, {}]>>]>], rules = <[<match = "fc1.weight", layout = "[{tp}, {}]">], kind = shortest, others = 1, more_ps = 10>>
+// CHECK: dist.search = #dist.search<strategies = [<kind = data_parallel, is_lowered = false, step_ps = 200, bytes = 30>, <kind = search_without_limit, is_lowered = false, step_ps = 100, bytes = 40>], taken = search_without_limit, cost_ps = 100, bound_ps = 90, units = 70, stopped_s = 6.000000e+02 : f64, runners_up = [<block = "fc1", more_ps = 50, more_bytes = -10, differences = [<kind = parameter, name = "fc1.weight", layout = <[{}, {}]>, taken = <[{"tp"}, {}]>>]>], rules = <[<match = "fc1.weight", layout = "[{tp}, {}]">], kind = shortest, others = 1, more_ps = 10>>
 module attributes {dist.search = #dist.search<
   strategies = [<kind = data_parallel, is_lowered = false, step_ps = 200, bytes = 30>, <kind = search_without_limit, is_lowered = false, step_ps = 100, bytes = 40>],
-  taken = search_without_limit, cost_ps = 100, bound_ps = 90,
+  taken = search_without_limit, cost_ps = 100, bound_ps = 90, units = 70, stopped_s = 600.0,
   runners_up = [<block = "fc1", more_ps = 50, more_bytes = -10,
                  differences = [<kind = parameter, name = "fc1.weight", layout = <[{}, {}]>, taken = <[{"tp"}, {}]>>]>],
   rules = <[<match = "fc1.weight", layout = "[{tp}, {}]">], kind = shortest, others = 1, more_ps = 10>>} {}
@@ -123,7 +123,7 @@ module attributes {dist.search = #dist.search<
 // -----
 
 // The least that a search leaves: rules that inference refuses, nothing sent, no runners-up.
-// CHECK: dist.search = #dist.search<strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1, runners_up = [], rules = <[], kind = enough, others = 0>>
+// CHECK: dist.search = #dist.search<strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1, units = 8, runners_up = [], rules = <[], kind = enough, others = 0>>
 module attributes {dist.search = #dist.search<
-  strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1,
+  strategies = [<kind = search, is_lowered = false, step_ps = 1, bytes = 2>], taken = search, cost_ps = 1, bound_ps = 1, units = 8,
   runners_up = [], rules = <[], kind = enough, others = 0>>} {}

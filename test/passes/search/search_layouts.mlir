@@ -2,7 +2,7 @@
 // RUN: ashlar-opt %s -split-input-file '-ashlar-search-layouts=method=ilp' | FileCheck %s
 
 // Many rows by a small matrix: each device takes some rows, the matrix is on all, and nothing is sent. 2 * 1024 * 64 * 64 operations on a device take 104.9 us.
-// CHECK: dist.search = #dist.search<strategies = [<kind = propagation, {{.*}}, <kind = search, is_lowered = false, step_ps = 104857600, bytes = 540672>], taken = data_parallel, cost_ps = 104857600, bound_ps = 104857600, runners_up = []>
+// CHECK: dist.search = #dist.search<strategies = [<kind = propagation, {{.*}}, <kind = search, is_lowered = false, step_ps = 104857600, bytes = 540672>], taken = data_parallel, cost_ps = 104857600, bound_ps = 104857600, units = {{[1-9][0-9]*}}, runners_up = []>
 // CHECK: func.func @forward(%arg0: tensor<4096x64xf32> {dist.layout = #dist.layout<[{"x"}, {}]>
 module attributes {dist.device = #dist.device<flops_per_us = 80000, narrow_flops_per_us = 80000, bytes_per_us = 20000>} {
   dist.mesh @mesh <["x" = 4]>

@@ -90,9 +90,8 @@ FailureOr<ModuleOp> JobForecaster::train(const job::Job &job, int64_t loops) {
     PassManager passes(&context);
     passes.enableVerifier(false); // see forecast()
     pipelines::attachSettings(*copy, job);
-    if (job.recompute() == job::Recompute::AUTO) {
-      (*copy)->setAttr(dist::kSegmentedLoopsAttr, Builder(&context).getI64IntegerAttr(loops));
-    }
+    // Of each job, so that one with `recompute: AUTO` has the programs, and the number of loops, of one without.
+    (*copy)->setAttr(dist::kSegmentedLoopsAttr, Builder(&context).getI64IntegerAttr(loops));
     pipelines::addTrainPasses(passes, job, input.target->kind(), options.joinsAttention);
     if (failed(passes.run(*copy))) {
       return failure();

@@ -51,6 +51,15 @@ expect_close first.log auto.log 1e-4
 "$tools/ashlarc" recurrent.onnx --job auto.txtpb --mesh dp=1 --memory "$(bytes mlp.json)B" --report roomy.json -o roomy
 [ "$(bytes roomy.json)" = "$(bytes mlp.json)" ] || fail "with $(bytes mlp.json) bytes a program of $(bytes roomy.json) is chosen"
 
+# So does a search for the mesh, which forecasts the job without recompute first.
+{ sed '/^mode/d; /^mesh/d' "$jobs/mlp.txtpb"; echo 'mode: AUTO'; } > open.txtpb
+"$tools/ashlarc" plan recurrent.onnx --job open.txtpb --mesh 1 "${limit[@]}" --json open.json > open.txt
+python3 - <<'PYTHON' || fail "a search for the mesh computes no loop again in segments"
+import json
+meshes = json.load(open("open.json"))["meshes"]
+assert any(each["fits"] and each["recompute"] and each["micro_batches"] == 1 for each in meshes), meshes
+PYTHON
+
 # Code does not depend on the number of steps.
 python3 "$(dirname "$0")/recurrent_model.py" long.onnx 4096
 "$tools/ashlarc" long.onnx --job "$jobs/mlp.txtpb" --mesh dp=1 -o long

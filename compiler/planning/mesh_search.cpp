@@ -28,15 +28,19 @@ using namespace mlir;
 namespace ashlar::planning {
 namespace {
 
-constexpr size_t kRefined = 3; // jobs that others are made of
+constexpr size_t kRefined = 3;  // jobs that others are made of
+constexpr double kSearches = 5; // for layouts, whose effort a search for the mesh has
+
+int64_t units(const command::Options &options) {
+  return search::Effort::unitsOf(kSearches * options.searchEffort);
+}
 
 class MeshSearch {
 public:
   MeshSearch(const command::Options &options, const command::Input &input, JobForecaster &forecaster, MLIRContext &context,
              bool keepsLayouts)
-      : options(options), input(input), forecaster(forecaster), context(context),
-        effort(search::Effort::unitsOf(options.searchEffort), options.searchSeconds), keepsLayouts(keepsLayouts),
-        ranking(forecaster, input.memoryLimit) {}
+      : options(options), input(input), forecaster(forecaster), context(context), effort(units(options), options.searchSeconds),
+        keepsLayouts(keepsLayouts), ranking(forecaster, input.memoryLimit) {}
 
   FoundMeshes run() {
     std::vector<job::Job> jobs = listMeshJobs(input.job);
@@ -70,7 +74,7 @@ private:
   // Returns the jobs of a deep model in the order of their estimates. Half of the effort is for these.
   std::vector<RankedJob> rank(ArrayRef<job::Job> jobs) {
     command::FirstError error(&context); // of a short model alone
-    return rankJobs({options, input, ranking, effort, search::Effort::unitsOf(options.searchEffort) / 2, mayDivide}, jobs);
+    return rankJobs({options, input, ranking, effort, units(options) / 2, mayDivide}, jobs);
   }
 
   // Forecasts the jobs with the best estimates, until the next one is estimated to be slower than the best by more than estimates err, or

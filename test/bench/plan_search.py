@@ -24,7 +24,6 @@ from measuring import ROOT, measure_parts, run, table
 from plan_large import SPLIT, measure
 
 AIM_S, AIM_RATIO = 60.0, 1.05
-EFFORT = 5  # about ten seconds each
 
 
 def job_text(batch, fields):
@@ -77,7 +76,7 @@ class Bench:
     def large(self):
         self.model(96, 12288, 96, 2048, 51200)
         batch, memory, rows, faults = 1536, "80GB", [], []
-        found, cpu = self.plan(job_text(batch, ["mode: AUTO", "mesh { devices: 1024 }"]), memory, "--search-effort", EFFORT)
+        found, cpu = self.plan(job_text(batch, ["mode: AUTO", "mesh { devices: 1024 }"]), memory)
         rows += [row_of("search", mesh) for mesh in found if "step_ns" in mesh]
         experts = []
         for stages, chunks in ((8, 1), (8, 2), (8, 4), (8, 6), (16, 1), (16, 2), (16, 3)):
@@ -121,7 +120,7 @@ class Bench:
     def small(self):
         layers, devices, batch, memory = 16, 4, 8, self.options.memory
         self.model(layers, 2048, 16, 1024, 32768)
-        found, cpu = self.plan(job_text(batch, ["mode: AUTO", f"mesh {{ devices: {devices} }}"]), memory, "--search-effort", EFFORT)
+        found, cpu = self.plan(job_text(batch, ["mode: AUTO", f"mesh {{ devices: {devices} }}"]), memory)
         every = [mesh for fields in self.enumerate(devices, batch, layers) for mesh in self.plan_each(fields, batch, memory)]
         fitting = sorted((mesh for mesh in every if mesh.get("fits")), key=lambda mesh: mesh["step_ns"])
         if self.options.json:

@@ -105,7 +105,7 @@ expect_error "holds the layouts of 4 devices, and the job's mesh has 8" "$tools/
 expect_error "holds the layouts of a mesh, but not the mesh" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 8 --load-strategy strategy.txtpb -o loaded
 { cat open.txtpb; echo 'accumulate: 2'; } > other.txtpb
 expect_error "recompute the search found none, and the job has accumulate: 2; leave the job's own out" "$tools/ashlarc" mlp.onnx --job other.txtpb --mesh 4 --load-strategy mesh.txtpb -o loaded
-expect_error "a device may hold 1.0 MB, and the smallest of" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 4 --memory 1MB --search-effort 0.1 -o small
+expect_error "a device may hold 1.0 MB, and the smallest of" "$tools/ashlarc" mlp.onnx --job open.txtpb --mesh 4 --memory 1MB --search-effort 0.02 -o small
 
 # Layouts for the stages of a pipeline that the job has.
 { cat "$jobs/mlp_auto.txtpb"; echo 'pipeline { stages: 2 micro_batches: 8 }'; } > stages.txtpb

@@ -175,10 +175,12 @@ job::Job withZeroBubble(const job::Job &job) {
 }
 
 std::vector<job::Job> listLevels(const job::Job &job) {
-  constexpr int32_t kMostLevel = 3;
+  constexpr int32_t kGradientLevel = 2, kMostLevel = 3;
   std::vector<job::Job> jobs;
   for (int32_t level = 1; level <= kMostLevel && job.has_loss(); ++level) {
-    jobs.emplace_back(job).mutable_optimizer_parallel()->set_level(level);
+    if (level != kGradientLevel || job::microBatches(job) > 1) {
+      jobs.emplace_back(job).mutable_optimizer_parallel()->set_level(level);
+    }
   }
   return jobs;
 }

@@ -42,7 +42,8 @@ job::Job withoutOrder(const job::Job &job);
 // Returns a job of a pipeline in ZERO_BUBBLE.
 job::Job withZeroBubble(const job::Job &job);
 
-// Returns a training job with each level of optimizer parallelism, the least first; none for another job.
+// Returns a training job with each level of optimizer parallelism, the least first; none for another job. With one micro-batch level 2,
+// which shards the sums of gradients, is level 1.
 std::vector<job::Job> listLevels(const job::Job &job);
 
 // Returns a job with twice as many devices along the last axis of its mesh, taken from the axis before; nothing where that is odd.

@@ -5,6 +5,7 @@
 #include "compiler/planning/deep_search.h"
 
 #include "compiler/cost/machine.h"
+#include "compiler/job/job.h"
 #include "compiler/planning/candidate_jobs.h"
 #include "compiler/planning/sort_by.h"
 
@@ -116,10 +117,24 @@ private:
       }
       const bool searchesRecompute = each.has_recompute() && !context.input.job.has_recompute();
       std::optional<Estimate> found = context.ranking.estimate(each, context.effort);
-      if (found && (found->recomputed > 0 || !searchesRecompute)) { // else it is the job without
+      const bool isOther = found && (found->recomputed > 0 || !searchesRecompute); // else it is the job without
+      if (isOther && differsFromLowerLevels(each, *found)) {
         ranked.push_back({std::move(each), *found});
       }
     }
+  }
+
+  // Whether a job takes another time or other bytes than on lower levels of optimizer parallelism: where layouts shard all state, it does
+  // not.
+  bool differsFromLowerLevels(const job::Job &job, const Estimate &estimate) const {
+    auto withoutLevel = [](job::Job made) {
+      made.clear_optimizer_parallel();
+      return made.SerializeAsString();
+    };
+    return llvm::none_of(ranked, [&](const RankedJob &other) {
+      return other.estimate.stepPs == estimate.stepPs && other.estimate.bytes == estimate.bytes &&
+             withoutLevel(other.job) == withoutLevel(job);
+    });
   }
 
   // Estimates jobs above the limit in the ways to take less memory that they leave open, the fastest first, until none of them is faster
@@ -186,9 +201,10 @@ private:
     return !limitsMemory() || estimate.bytes <= static_cast<uint64_t>(context.input.memoryLimit);
   }
 
-  // Returns by what estimates are compared: those that may fit by time, then larger ones by memory. An estimate of memory errs by a tenth.
+  // Returns by what estimates are compared: those that may fit by time, then larger ones by memory. An estimate of memory errs by a
+  // twentieth.
   std::pair<int, int64_t> keyOf(const Estimate &estimate) const {
-    constexpr uint64_t kParts = 10;
+    constexpr uint64_t kParts = 20;
     const auto limit = static_cast<uint64_t>(context.input.memoryLimit);
     const bool mayFit = !limitsMemory() || estimate.bytes <= limit + limit / kParts;
     return mayFit ? std::pair(0, estimate.stepPs) : std::pair(1, static_cast<int64_t>(estimate.bytes));

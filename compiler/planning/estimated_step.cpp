@@ -37,17 +37,24 @@ public:
 
   Estimate estimate() const {
     std::vector<analysis::StageWork> work;
-    int64_t slots = 1;
+    int64_t slots = 1, ends = 0;
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
       work.push_back(workOf(stage));
       slots = std::max(slots, stage::slotsOf(orders[stage]));
+      ends = std::max(ends, endsOf(stage));
     }
-    const auto stages = static_cast<double>(cut.stages);
-    return {analysis::playStages(work).timePs + static_cast<int64_t>(whole.oncePs / stages),
-            static_cast<uint64_t>((whole.fixedBytes + whole.slotBytes * static_cast<double>(slots)) / stages * largest)};
+    const auto stages = static_cast<double>(cut.stages), inFlight = static_cast<double>(slots);
+    // Each stage but the last one sends what its layers send once a step: of two stages one does.
+    const double onceReceivePs = whole.onceReceivePs * 2 * (stages - 1) / stages;
+    return {analysis::playStages(work).timePs + static_cast<int64_t>(whole.oncePs / stages + onceReceivePs),
+            static_cast<uint64_t>((whole.fixedBytes + whole.slotBytes * inFlight) / stages * largest +
+                                  whole.messageBytes / 2 * static_cast<double>(ends) * inFlight)};
   }
 
 private:
+  // Returns the number of cuts between a virtual stage of a stage and its neighbours.
+  int64_t endsOf(int64_t stage) const { return 2 * cut.chunks - (stage == 0 ? 1 : 0) - (stage + 1 == cut.stages ? 1 : 0); }
+
   static double microBatchPs(const LayerNumbers &numbers) { return numbers.forwardPs + numbers.backwardPs + numbers.weightsPs; }
 
   analysis::StageWork workOf(int64_t stage) const {
@@ -119,16 +126,18 @@ LayerNumbers numbersOf(const Forecast &forecast) {
     sum.backwardPs += static_cast<double>(stage.backwardPs);
     sum.weightsPs += static_cast<double>(stage.weightsPs);
     sum.oncePs += static_cast<double>(stage.oncePs);
-    sum.receivePs += static_cast<double>(stage.receivePs);
-    sum.slotBytes += static_cast<double>(stage.slotBytes);
+    sum.slotBytes += static_cast<double>(stage.slotBytes - stage.messageBytes);
     sum.fixedBytes += static_cast<double>(stage.fixedBytes);
+    sum.receivePs += static_cast<double>(stage.receivePs);
+    sum.messageBytes += static_cast<double>(stage.messageBytes);
+    sum.onceReceivePs += static_cast<double>(stage.onceReceivePs);
   }
   // The first stage has its backward pass in one program: all others are as the last one.
   if (const StageForecast &last = forecast.stages.back(); last.weightsPs > 0) {
     const double both = sum.backwardPs + sum.weightsPs;
     sum.weightsPs = both * static_cast<double>(last.weightsPs) / static_cast<double>(last.backwardPs + last.weightsPs);
     sum.backwardPs = both - sum.weightsPs;
-    sum.slotBytes = static_cast<double>(last.slotBytes) * static_cast<double>(forecast.stages.size());
+    sum.slotBytes = static_cast<double>(last.slotBytes - last.messageBytes) * static_cast<double>(forecast.stages.size());
   }
   return sum;
 }
@@ -136,7 +145,7 @@ LayerNumbers numbersOf(const Forecast &forecast) {
 ModelNumbers extrapolate(const LayerNumbers &ofFew, int64_t few, const LayerNumbers &ofMore, int64_t more, int64_t layers) {
   ModelNumbers model{ofMore, {}, layers};
   for (double LayerNumbers::*number : {&LayerNumbers::forwardPs, &LayerNumbers::backwardPs, &LayerNumbers::weightsPs, &LayerNumbers::oncePs,
-                                       &LayerNumbers::slotBytes, &LayerNumbers::fixedBytes}) {
+                                       &LayerNumbers::slotBytes, &LayerNumbers::fixedBytes, &LayerNumbers::onceReceivePs}) {
     model.layer.*number = std::max((ofMore.*number - ofFew.*number) / static_cast<double>(more - few), 0.0);
     model.whole.*number += model.layer.*number * static_cast<double>(layers - more);
   }

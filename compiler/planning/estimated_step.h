@@ -20,8 +20,10 @@ struct Estimate {
 struct LayerNumbers {
   double forwardPs = 0, backwardPs = 0, weightsPs = 0; // programs of a micro-batch; without a pipeline all of it is the rest
   double oncePs = 0;                                   // the rest of a step
-  double receivePs = 0;                                // messages of a micro-batch to a stage between two others
-  double slotBytes = 0, fixedBytes = 0;
+  double receivePs = 0;                                // messages of a micro-batch between two stages
+  double slotBytes = 0, fixedBytes = 0;                // of a micro-batch in flight, without its messages; of all else
+  double messageBytes = 0;                             // messages of a micro-batch between two stages, at both ends
+  double onceReceivePs = 0;                            // messages of the rest of a step
 };
 
 // Returns the numbers of a forecast of a pipeline of two stages, or without a pipeline.

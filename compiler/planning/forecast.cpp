@@ -49,25 +49,46 @@ void addTimes(StageSum &sum, exec::VariantOp table) {
   }
 }
 
-// Returns what the stages of a pipeline take. A program that a step runs more than once runs for each micro-batch but those that a joined
-// program runs for, which is the rest of the step.
+// Returns the role of a program of a micro-batch: one that a step runs more than once, in each micro-batch but those that a joined program
+// runs for, which is the rest of the step.
+nn::ProgramRole roleOf(const report::StageProgramFact &program) {
+  return program.runs > 1 && program.role ? program.role.getRole() : nn::ProgramRole::Update;
+}
+
+// Adds the messages of a pipeline to its stages: those of micro-batches lie in the slots of both ends.
+void addMessages(const report::PipelineFacts &pipeline, MutableArrayRef<StageForecast> stages) {
+  for (const report::CrossingFact &message : pipeline.crossings) {
+    const std::vector<report::StageProgramFact> &programs = pipeline.stages[message.from].programs;
+    auto sender = llvm::find_if(programs, [&](const report::StageProgramFact &each) { return each.name == message.sender; });
+    StageForecast &from = stages[message.from], &to = stages[message.to];
+    if (sender == programs.end() || roleOf(*sender) == nn::ProgramRole::Update) {
+      to.onceReceivePs += message.messages * message.timePs;
+      continue;
+    }
+    to.receivePs += message.timePs;
+    from.messageBytes += message.bytes;
+    to.messageBytes += message.bytes;
+  }
+}
+
+// Returns what the stages of a pipeline take.
 std::vector<StageForecast> describeStages(const report::PipelineFacts &pipeline) {
   std::vector<StageForecast> stages;
   for (auto [facts, timeline] : llvm::zip_equal(pipeline.stages, pipeline.timeline.stages)) {
     StageForecast stage;
     for (const report::StageProgramFact &program : facts.programs) {
-      const nn::ProgramRole role = program.runs > 1 && program.role ? program.role.getRole() : nn::ProgramRole::Update;
+      const nn::ProgramRole role = roleOf(program);
       stage.forwardPs += role == nn::ProgramRole::Forward ? program.timePs : 0;
       stage.backwardPs += role == nn::ProgramRole::Backward ? program.timePs : 0;
       stage.weightsPs += role == nn::ProgramRole::Weights ? program.timePs : 0;
     }
     const int64_t microBatchPs = stage.forwardPs + stage.backwardPs + stage.weightsPs;
     stage.oncePs = std::max<int64_t>(timeline.computePs - pipeline.microBatches * microBatchPs, 0);
-    stage.receivePs = timeline.receivePs / pipeline.microBatches;
     stage.slotBytes = facts.slotBytes;
     stage.fixedBytes = facts.fixedBytes();
     stages.push_back(stage);
   }
+  addMessages(pipeline, stages);
   return stages;
 }
 

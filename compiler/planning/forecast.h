@@ -20,7 +20,9 @@ struct StageForecast {
   int64_t forwardPs = 0, backwardPs = 0, weightsPs = 0; // programs of a micro-batch
   int64_t oncePs = 0;                                   // all others of a step
   int64_t receivePs = 0;                                // messages of a micro-batch
+  int64_t onceReceivePs = 0;                            // all others of a step
   int64_t slotBytes = 0;                                // of a micro-batch in flight
+  int64_t messageBytes = 0;                             // the part of it that is sent or received
   uint64_t fixedBytes = 0;                              // besides the slots
 };
 

@@ -121,6 +121,11 @@ FailureOr<Forecast> JobForecaster::sketch(const job::Job &job, search::Effort &e
   return failed(module) ? FailureOr<Forecast>() : planning::forecast(std::move(*module), variant, job);
 }
 
+int64_t JobForecaster::unitsOf(const job::Job &job) {
+  FailureOr<ModuleOp> programs = train(job);
+  return failed(programs) ? 0 : 2 * kUnitsOfOp * countOps(*programs);
+}
+
 FailureOr<Forecast> JobForecaster::forecast(const job::Job &job, search::Effort &effort, const LayoutHandover &handover) {
   FailureOr<Forecast> found = failure();
   int64_t tried = -1; // loops of `found`
@@ -202,7 +207,7 @@ FailureOr<Forecast> JobForecaster::forecastRecomputed(ModuleOp programs, pipelin
           known[count] = *found;
           return RecomputeTrial{found->leastBytes, found->recomputeMoves};
         },
-        guess);
+        guess, [&] { return guess && effort.isOver(); }); // the effort of a search for the mesh
     if (failed(moves)) {
       return failure();
     }

@@ -54,6 +54,10 @@ public:
   mlir::FailureOr<Forecast> sketch(const job::Job &job, search::Effort &effort, int64_t memoryLimit, const LayoutHandover &handover,
                                    int64_t moves = 0);
 
+  // Returns the units that an effort counts for the layouts and the program of a checked job, without a search; 0 where it cannot be
+  // trained.
+  int64_t unitsOf(const job::Job &job);
+
 private:
   mlir::FailureOr<Forecast> forecastTrained(mlir::ModuleOp programs, const job::Job &job, search::Effort &effort,
                                             const LayoutHandover &handover);

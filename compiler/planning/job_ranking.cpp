@@ -32,6 +32,12 @@ job::Job sketchOf(const job::Job &job) {
   return made;
 }
 
+// Returns the samples of a micro-batch for all devices along the last axis of the mesh; less than one where these share one with others.
+double samplesOf(const job::Job &job) {
+  const int64_t last = job.mesh().axes().rbegin()->size();
+  return static_cast<double>(job.global_batch() * last) / static_cast<double>(job::microBatches(job) * job::numDevices(job));
+}
+
 uint64_t parameterBytes(ModuleOp model) {
   uint64_t bytes = 0;
   for (auto variable : model.getOps<nn::VariableOp>()) {
@@ -108,17 +114,48 @@ std::shared_ptr<const KnownLayouts> JobRanking::search(const job::Job &drawn, se
   return failed(more.sketch(drawn, effort, limit, {nullptr, {}, found.get()})) ? nullptr : found;
 }
 
-// Draws the sketch of a job, with the layouts of the first job whose mesh has the same last axis; where these are too large and the memory
-// limit is kept, with smaller ones of its own.
+// Returns the layouts of all jobs with the same last axis, after a search for the first one with its samples: a search finds the best ones
+// for most numbers of samples, but not for all.
+SmallVector<std::shared_ptr<const KnownLayouts>> JobRanking::fastLayouts(const job::Job &drawn, search::Effort &effort) {
+  auto &known = layouts[drawn.mesh().axes().rbegin()->size()];
+  if (auto [own, isNew] = known.try_emplace(samplesOf(drawn)); isNew) {
+    own->second = search(drawn, effort, /*limit=*/0);
+  }
+  return llvm::to_vector(llvm::make_second_range(known));
+}
+
+// Draws a sketch with these layouts. Nothing where there are none, or with them no program.
+std::optional<JobRanking::Sketch> JobRanking::measured(const job::Job &drawn, std::shared_ptr<const KnownLayouts> known,
+                                                       search::Effort &effort) {
+  Sketch sketch{std::move(known), keepsLimit, 0, 0, {}};
+  return sketch.layouts && measure(drawn, 0, sketch, effort) ? std::optional(std::move(sketch)) : std::nullopt;
+}
+
+// Draws the sketch of a job with the layouts that make it fastest, which are those of the same job on another level.
+std::optional<JobRanking::Sketch> JobRanking::drawFastest(const job::Job &job, const job::Job &drawn, search::Effort &effort) {
+  job::Job anyLevel = drawn;
+  anyLevel.clear_optimizer_parallel();
+  std::shared_ptr<const KnownLayouts> &known = fastest[anyLevel.SerializeAsString()];
+  if (known) {
+    return measured(drawn, known, effort);
+  }
+  auto stepOf = [&](const Sketch &sketch) { return estimateStep(job, sketch.whole.at(0)).stepPs; };
+  std::optional<Sketch> best;
+  for (std::shared_ptr<const KnownLayouts> &fast : fastLayouts(drawn, effort)) {
+    std::optional<Sketch> next = measured(drawn, std::move(fast), effort);
+    if (next && (!best || stepOf(*next) < stepOf(*best))) {
+      best = std::move(next);
+    }
+  }
+  known = best ? best->layouts : nullptr;
+  return best;
+}
+
+// Draws the sketch of a job, with its fastest layouts; where these are too large and the memory limit is kept, with smaller ones of its
+// own.
 std::optional<JobRanking::Sketch> JobRanking::draw(const job::Job &job, const job::Job &drawn, search::Effort &effort) {
   constexpr int kMostSearches = 3;
-  std::shared_ptr<const KnownLayouts> &shared = layouts[drawn.mesh().axes().rbegin()->size()];
-  shared = shared ? shared : search(drawn, effort, /*limit=*/0);
-  auto measured = [&](std::shared_ptr<const KnownLayouts> known) {
-    Sketch sketch{std::move(known), keepsLimit, 0, 0, {}};
-    return sketch.layouts && measure(drawn, 0, sketch, effort) ? std::optional(std::move(sketch)) : std::nullopt;
-  };
-  std::optional<Sketch> best = measured(shared);
+  std::optional<Sketch> best = drawFastest(job, drawn, effort);
   // The short model gets as much less memory as it has fewer parameters, and its stages as much more as they are fewer.
   const double share = shareOfParameters(drawn) * static_cast<double>(stagesOf(job)) / static_cast<double>(stagesOf(drawn));
   const auto limit = static_cast<double>(memoryLimit);
@@ -128,7 +165,7 @@ std::optional<JobRanking::Sketch> JobRanking::draw(const job::Job &job, const jo
     if (best && excessOf(*best) <= 0) {
       break;
     }
-    std::optional<Sketch> next = measured(search(drawn, effort, static_cast<int64_t>(searched)));
+    std::optional<Sketch> next = measured(drawn, search(drawn, effort, static_cast<int64_t>(searched)), effort);
     if (!next) {
       break;
     }

@@ -18,8 +18,8 @@
 namespace ashlar::planning {
 
 // Estimates jobs that differ in their meshes, stages, micro-batches, schedules, levels of optimizer parallelism and rematerialization.
-// Layouts are searched on a model of a few layers, once for all meshes with the same last axis where they fit the memory; all layers
-// between the first and the last one have equal layouts and costs.
+// Layouts are searched on a model of a few layers, once for all jobs with the same last axis and samples for the devices along it; a job
+// takes the fastest of all with its last axis. All layers between the first and the last one have equal layouts and costs.
 class JobRanking {
 public:
   // `whole` forecasts the jobs with all layers, and outlives it.
@@ -33,6 +33,9 @@ public:
 
   // Returns the number of equal layers of the model.
   int64_t layers() const { return count; }
+
+  // Returns about the units of an effort that the layouts and the program of all layers take.
+  int64_t unitsOfForecast(const job::Job &job) { return more.unitsOf(job) / kMore * count; }
 
   // Returns the estimate of a job, with a search for layouts where none are known, whose work `effort` counts; nothing where it cannot be
   // compiled. Layouts are the fastest ones, whether the job fits with them or not. With `recompute: AUTO` rematerialization goes on until
@@ -59,6 +62,9 @@ private:
   };
 
   std::shared_ptr<const KnownLayouts> search(const job::Job &drawn, search::Effort &effort, int64_t limit);
+  llvm::SmallVector<std::shared_ptr<const KnownLayouts>> fastLayouts(const job::Job &drawn, search::Effort &effort);
+  std::optional<Sketch> drawFastest(const job::Job &job, const job::Job &drawn, search::Effort &effort);
+  std::optional<Sketch> measured(const job::Job &drawn, std::shared_ptr<const KnownLayouts> known, search::Effort &effort);
   std::optional<Sketch> draw(const job::Job &job, const job::Job &drawn, search::Effort &effort);
   bool measure(const job::Job &drawn, int64_t shares, Sketch &sketch, search::Effort &effort);
   std::optional<Estimate> recompute(const job::Job &drawn, const job::Job &job, Sketch &sketch, search::Effort &effort);
@@ -70,8 +76,10 @@ private:
   int64_t count = 0;
   bool keepsLimit = false;
   std::optional<LayerNames> names;
-  std::map<std::string, std::optional<Sketch>> sketches;          // by the job in two stages, serialized
-  std::map<int64_t, std::shared_ptr<const KnownLayouts>> layouts; // by the size of the last axis: of the first job with it
+  std::map<std::string, std::optional<Sketch>> sketches; // by the job in two stages, serialized
+  // By the size of the last axis and the samples for all devices along it: of the first job with these.
+  std::map<int64_t, std::map<double, std::shared_ptr<const KnownLayouts>>> layouts;
+  std::map<std::string, std::shared_ptr<const KnownLayouts>> fastest; // by the job in two stages without its level, serialized
 };
 
 } // namespace ashlar::planning

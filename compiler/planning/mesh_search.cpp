@@ -71,10 +71,12 @@ public:
   }
 
 private:
-  // Returns the jobs of a deep model in the order of their estimates. Half of the effort is for these.
+  // Returns the jobs of a deep model in the order of their estimates. Half of the effort is left for forecasts, or as much as a few take.
   std::vector<RankedJob> rank(ArrayRef<job::Job> jobs) {
+    constexpr int64_t kPrograms = 8;     // of two jobs with four numbers of moves
     command::FirstError error(&context); // of a short model alone
-    return rankJobs({options, input, ranking, effort, units(options) / 2, mayDivide}, jobs);
+    const int64_t ofForecasts = std::min(units(options) / 2, kPrograms * ranking.unitsOfForecast(jobs.front()));
+    return rankJobs({options, input, ranking, effort, ofForecasts, mayDivide}, jobs);
   }
 
   // Forecasts the jobs with the best estimates, until the next one is estimated to be slower than the best by more than estimates err, or
@@ -190,7 +192,7 @@ private:
     return candidate;
   }
 
-  // Changes one thing of a job at a time while that makes it better.
+  // Changes one thing of a job at a time, the one that makes it best, while one makes it better.
   void refine(Candidate best) {
     for (bool isBetterNow = best.row.forecast.has_value(); isBetterNow;) {
       isBetterNow = false;
@@ -199,7 +201,6 @@ private:
         if (candidate && rank(*candidate) < rank(best)) {
           best = std::move(*candidate);
           isBetterNow = true;
-          break;
         }
       }
     }

@@ -52,7 +52,8 @@ private:
 
 } // namespace
 
-FailureOr<int64_t> findLeastMoves(uint64_t limit, function_ref<FailureOr<RecomputeTrial>(int64_t)> tryMoves, const MovesGuess &guess) {
+FailureOr<int64_t> findLeastMoves(uint64_t limit, function_ref<FailureOr<RecomputeTrial>(int64_t)> tryMoves, const MovesGuess &guess,
+                                  function_ref<bool()> isOver) {
   FailureOr<RecomputeTrial> none = tryMoves(0);
   if (failed(none) || none->bytes <= limit) {
     return failed(none) ? FailureOr<int64_t>() : 0;
@@ -75,7 +76,7 @@ FailureOr<int64_t> findLeastMoves(uint64_t limit, function_ref<FailureOr<Recompu
   auto movesOf = [&](int64_t part) { return static_cast<int64_t>(llvm::divideCeil(part * all, parts)); };
   auto partsOf = [&](double share) { return static_cast<int64_t>(std::ceil(std::clamp(share, 0.0, 1.0) * static_cast<double>(parts))); };
   Bracket bracket(parts, guess ? std::max<int64_t>(partsOf(guess(none->bytes)), 1) : 0);
-  while (bracket.isOpen()) {
+  while (bracket.isOpen() && !(bracket.least() && isOver && isOver())) {
     const int64_t part = bracket.next();
     FailureOr<bool> isEnough = fits(movesOf(part));
     if (failed(isEnough)) {

@@ -29,9 +29,10 @@ constexpr int64_t kRecomputeParts = 64;
 // Returns the least number of moves with which a program takes at most `limit` bytes, to a 64th of all, found by halving, so that about 6
 // are tried; with a guess rather 3, and then no others. More moves mostly take less, but copies can be in the way just where a
 // program takes most: where halving finds nothing, a few numbers of moves are tried evenly, and where none of them is enough either, the
-// one that takes least is returned, which the memory plan then refuses. Fails when a trial does.
+// one that takes least is returned, which the memory plan then refuses. Where `isOver` returns true, the least number known to be enough
+// is. Fails when a trial does.
 mlir::FailureOr<int64_t> findLeastMoves(uint64_t limit, llvm::function_ref<mlir::FailureOr<RecomputeTrial>(int64_t)> tryMoves,
-                                        const MovesGuess &guess = nullptr);
+                                        const MovesGuess &guess = nullptr, llvm::function_ref<bool()> isOver = nullptr);
 
 } // namespace ashlar::planning
 

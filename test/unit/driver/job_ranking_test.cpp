@@ -99,7 +99,7 @@ TEST_CASE("equal layers: the first and the last layer have their own counterpart
 }
 
 TEST_CASE("estimates: layers are on a line", "[ranking]") {
-  const planning::LayerNumbers few{50, 60, 70, 7, 1, 20, 300}, more{90, 80, 70, 9, 1, 40, 500};
+  const planning::LayerNumbers few{50, 60, 70, 7, 1, 20, 300, 8, 2}, more{90, 80, 70, 9, 1, 40, 500, 8, 4};
   const planning::ModelNumbers all = planning::extrapolate(few, 2, more, 4, 10);
   CHECK(all.layers == 10);
   CHECK(all.layer.forwardPs == 20);
@@ -110,6 +110,8 @@ TEST_CASE("estimates: layers are on a line", "[ranking]") {
   CHECK(all.whole.receivePs == 1);
   CHECK(all.whole.slotBytes == 100);
   CHECK(all.whole.fixedBytes == 1100);
+  CHECK(all.whole.messageBytes == 8);
+  CHECK(all.whole.onceReceivePs == 10);
   CHECK(planning::extrapolate(more, 2, few, 4, 10).whole.forwardPs == 50); // layers that cost less than nothing cost nothing
 }
 
@@ -138,6 +140,23 @@ TEST_CASE("estimates: of two stages in ZERO_BUBBLE only the last one has a backw
   CHECK(numbers.slotBytes == 16);
 }
 
+TEST_CASE("estimates: messages lie in the slots of both stages, apart from what layers pass on", "[ranking]") {
+  planning::Forecast forecast;
+  forecast.stages.resize(2);
+  for (planning::StageForecast &stage : forecast.stages) {
+    stage.slotBytes = 10;
+    stage.messageBytes = 4;
+    stage.onceReceivePs = 3;
+  }
+  const planning::LayerNumbers numbers = planning::numbersOf(forecast);
+  CHECK(numbers.slotBytes == 12);
+  CHECK(numbers.messageBytes == 8);
+  CHECK(numbers.onceReceivePs == 6);
+  forecast.stages[1].weightsPs = 1; // ZERO_BUBBLE: the first stage as the last one
+  forecast.stages[1].slotBytes = 11;
+  CHECK(planning::numbersOf(forecast).slotBytes == 14);
+}
+
 // A micro-batch of 12 + 24 ps a stage; p = 4, m = 8: 8 * 36 ps of work, in a step with bubbles of 27.3 and 15.8 %.
 TEST_CASE("estimates: steps of pipelines are played", "[ranking]") {
   const planning::ModelNumbers model{{48, 96, 0, 0, 0, 8, 4000}, {3, 6}, 16};
@@ -158,6 +177,9 @@ TEST_CASE("estimates: steps of pipelines are played", "[ranking]") {
   // Once a step, a quarter of 20 ps; a message of 3 ps for each phase but the first one and the last one, there and back.
   const planning::ModelNumbers sends{{48, 96, 0, 20, 6, 8, 4000}, {3, 6}, 16};
   CHECK(planning::estimateStep(pipelineOf(4, 1, job::Pipeline::ONE_F_ONE_B, 1), sends).stepPs == 4 * 36 + 6 * 3 + 5);
+  // Three of four stages send once a step what one of two does in 6 ps for half of the layers.
+  const planning::ModelNumbers norm{{48, 96, 0, 20, 6, 8, 4000, 0, 6}, {3, 6}, 16};
+  CHECK(planning::estimateStep(pipelineOf(4, 1, job::Pipeline::ONE_F_ONE_B, 1), norm).stepPs == 4 * 36 + 6 * 3 + 5 + 9);
 }
 
 TEST_CASE("estimates: memory of stages by micro-batches in flight", "[ranking]") {
@@ -169,6 +191,15 @@ TEST_CASE("estimates: memory of stages by micro-batches in flight", "[ranking]")
   CHECK(bytesOf(job::Pipeline::ZERO_BUBBLE, 1) == 1000 + 4 * 2);
   CHECK(bytesOf(job::Pipeline::INTERLEAVED, 2) == 1000 + 8 * 2);
   CHECK(bytesOf(job::Pipeline::GPIPE, 1) == 1000 + 16 * 2);
+  // Messages of 3 bytes at each end of a cut: a stage between two others has two ends a chunk.
+  const planning::ModelNumbers sends{{48, 96, 0, 0, 0, 8, 4000, 6}, {3, 6}, 16};
+  auto withMessages = [&](int32_t stages, job::Pipeline::Schedule schedule, int32_t chunks) {
+    return planning::estimateStep(pipelineOf(stages, 16, schedule, chunks), sends).bytes;
+  };
+  CHECK(withMessages(4, job::Pipeline::ONE_F_ONE_B, 1) == 1000 + 4 * (2 + 2 * 3));
+  CHECK(withMessages(4, job::Pipeline::INTERLEAVED, 2) == 1000 + 8 * (2 + 4 * 3));
+  CHECK(withMessages(4, job::Pipeline::INTERLEAVED, 4) == 1000 + 8 * (2 + 8 * 3));
+  CHECK(withMessages(2, job::Pipeline::ONE_F_ONE_B, 1) == 2000 + 2 * (4 + 3));
   // 3 stages of 32 halves: the largest have 11.
   CHECK(planning::estimateStep(pipelineOf(3, 3, job::Pipeline::ONE_F_ONE_B, 1), model).bytes ==
         static_cast<uint64_t>((4000 + 8 * 3) / 3.0 * (11 * 3 / 32.0)));

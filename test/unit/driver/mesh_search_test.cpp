@@ -86,7 +86,8 @@ TEST_CASE("mesh search: levels of optimizer parallelism, of jobs that train", "[
     llvm::for_each(planning::listLevels(*job), [&](const job::Job &each) { levels.push_back(each.optimizer_parallel().level()); });
     return levels;
   };
-  CHECK(levelsOf(kLoss) == std::vector<int32_t>{1, 2, 3});
+  CHECK(levelsOf(kLoss + " accumulate: 2") == std::vector<int32_t>{1, 2, 3});
+  CHECK(levelsOf(kLoss) == std::vector<int32_t>{1, 3}); // with one micro-batch level 2 is level 1
   CHECK(levelsOf("").empty());
 }
 

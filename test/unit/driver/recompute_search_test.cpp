@@ -22,7 +22,7 @@ struct Trials {
   std::vector<int64_t> tried;
 
   // Returns what findLeastMoves finds; -1 when it fails. The trial of `failing` fails.
-  int64_t find(uint64_t limit, int64_t failing = -1, const MovesGuess &guess = nullptr) {
+  int64_t find(uint64_t limit, int64_t failing = -1, const MovesGuess &guess = nullptr, size_t mostTried = SIZE_MAX) {
     mlir::FailureOr<int64_t> found = findLeastMoves(
         limit,
         [&](int64_t moves) -> mlir::FailureOr<RecomputeTrial> {
@@ -32,7 +32,7 @@ struct Trials {
           }
           return RecomputeTrial{bytes.at(static_cast<size_t>(moves)), static_cast<int64_t>(bytes.size()) - 1};
         },
-        guess);
+        guess, [&] { return tried.size() >= mostTried; });
     return succeeded(found) ? *found : -1;
   }
 };
@@ -45,6 +45,18 @@ TEST_CASE("recompute search: the least moves with which a program fits", "[drive
   CHECK(Trials{{100, 90, 80, 70, 60}}.find(90) == 1);
   CHECK(Trials{{100, 90, 80, 70, 60}}.find(70) == 3);
   CHECK(Trials{{100, 90, 80, 70, 60}}.find(60) == 4);
+}
+
+TEST_CASE("recompute search: an effort that is over ends it with the least moves that are known to be enough", "[driver]") {
+  std::vector<uint64_t> bytes;
+  for (uint64_t moves = 0; moves <= 64; ++moves) {
+    bytes.push_back(1000 - moves);
+  }
+  const MovesGuess guess = [](uint64_t) { return 0.5; };
+  CHECK(Trials{bytes}.find(980, -1, guess) == 20);
+  CHECK(Trials{bytes}.find(980, -1, guess, /*mostTried=*/2) == 32);
+  CHECK(Trials{bytes}.find(980, -1, guess, /*mostTried=*/3) == 31);
+  CHECK(Trials{bytes}.find(960, -1, guess, /*mostTried=*/1) == 47); // the first one that fits, of 32, 33, 35, 39
 }
 
 TEST_CASE("recompute search: where nothing fits, the moves with which a program takes least", "[driver]") {

@@ -5,8 +5,8 @@
 #include "compiler/planning/estimated_step.h"
 
 #include "compiler/job/job.h"
-#include "passes/analysis/schedule/timeline.h"
 #include "passes/stage/execution.h"
+#include "runtime/timeline/staged_step.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/MathExtras.h"
@@ -36,17 +36,21 @@ public:
   }
 
   Estimate estimate() const {
-    std::vector<analysis::StageWork> work;
+    rt::TimedStep step;
     int64_t slots = 1, ends = 0;
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
-      work.push_back(workOf(stage));
+      addStage(step, stage);
       slots = std::max(slots, stage::slotsOf(orders[stage]));
       ends = std::max(ends, endsOf(stage));
+    }
+    uint64_t stepPs = 0;
+    for (const rt::ActorTimes &times : rt::playStagedStep(step, makeChannels())) {
+      stepPs = std::max(stepPs, times.endPs);
     }
     const auto stages = static_cast<double>(cut.stages), inFlight = static_cast<double>(slots);
     // Each stage but the last one sends what its layers send once a step: of two stages one does.
     const double onceReceivePs = whole.onceReceivePs * 2 * (stages - 1) / stages;
-    return {analysis::playStages(work).timePs + static_cast<int64_t>(whole.oncePs / stages + onceReceivePs),
+    return {static_cast<int64_t>(stepPs) + static_cast<int64_t>(whole.oncePs / stages + onceReceivePs),
             static_cast<uint64_t>((whole.fixedBytes + whole.slotBytes * inFlight) / stages * largest +
                                   whole.messageBytes / 2 * static_cast<double>(ends) * inFlight)};
   }
@@ -57,36 +61,49 @@ private:
 
   static double microBatchPs(const LayerNumbers &numbers) { return numbers.forwardPs + numbers.backwardPs + numbers.weightsPs; }
 
-  analysis::StageWork workOf(int64_t stage) const {
-    analysis::StageWork work;
-    work.slots = microBatches; // no stage waits for those of another
-    for (StepPhase phase : {StepPhase::Forward, StepPhase::Backward, StepPhase::Weights}) {
-      for (int64_t chunk = 0; chunk < cut.chunks; ++chunk) {
-        work.programs.push_back(programOf(phase, cut.virtualStage(stage, chunk)));
+  // Returns the channels of forward results from each virtual stage but the last to the next one, then of gradients back, in this order.
+  std::vector<rt::StageMessages> makeChannels() const {
+    std::vector<rt::StageMessages> channels;
+    const auto ps = static_cast<uint64_t>(whole.receivePs / 2); // of both ways
+    for (bool isForward : {true, false}) {
+      for (int64_t at = 0; at + 1 < cut.virtualStages(); ++at) {
+        const auto upper = static_cast<uint32_t>(cut.stageOf(at)), lower = static_cast<uint32_t>(cut.stageOf(at + 1));
+        channels.push_back({isForward ? upper : lower, isForward ? lower : upper, ps});
       }
     }
-    for (const stage::Action &action : orders[stage]) {
-      work.order.push_back({static_cast<unsigned>(static_cast<int64_t>(action.phase) * cut.chunks + action.chunk), action.microBatch});
-    }
-    return work;
+    return channels;
   }
 
-  // Returns a program with its messages: forward results to the next virtual stage, gradients to the one before.
-  analysis::TimedProgram programOf(StepPhase phase, int64_t at) const {
-    analysis::TimedProgram program{"", timeOf(phase, at)};
+  // Adds a stage: its phases, of each all chunks, and its order.
+  void addStage(rt::TimedStep &step, int64_t stage) const {
+    step.slots.push_back(microBatches); // no stage waits for those of another
+    for (StepPhase phase : {StepPhase::Forward, StepPhase::Backward, StepPhase::Weights}) {
+      for (int64_t chunk = 0; chunk < cut.chunks; ++chunk) {
+        const int64_t at = cut.virtualStage(stage, chunk);
+        addEnds(phase, at, rt::addTimedProgram(step, static_cast<uint32_t>(stage), static_cast<uint64_t>(timeOf(phase, at))));
+      }
+    }
+    std::vector<ashlar_rt_run> &runs = step.runs.emplace_back();
+    for (const stage::Action &action : orders[stage]) {
+      runs.push_back({static_cast<uint32_t>(static_cast<int64_t>(action.phase) * cut.chunks + action.chunk),
+                      static_cast<uint32_t>(action.microBatch), /*takes_batch=*/0});
+    }
+  }
+
+  // Adds the ends of the messages of a program: forward results to the next virtual stage, gradients to the one before.
+  void addEnds(StepPhase phase, int64_t at, rt::TimedProgram &program) const {
     if (phase == StepPhase::Weights) {
-      return program;
+      return;
     }
-    const int64_t next = phase == StepPhase::Forward ? at + 1 : at - 1, before = phase == StepPhase::Forward ? at - 1 : at + 1;
-    auto isThere = [&](int64_t virtualStage) { return virtualStage >= 0 && virtualStage < cut.virtualStages(); };
-    auto channelOf = [&](int64_t sender) { return 2 * cut.chunkOf(sender) + (phase == StepPhase::Forward ? 0 : 1); };
-    if (isThere(before)) {
-      program.receives.push_back({cut.stageOf(before), channelOf(before), static_cast<int64_t>(whole.receivePs / 2)}); // of both ways
+    const bool isForward = phase == StepPhase::Forward, hasUpper = at > 0, hasLower = at + 1 < cut.virtualStages();
+    const auto first = static_cast<uint32_t>(isForward ? 0 : cut.virtualStages() - 1); // of this way
+    const auto above = first + static_cast<uint32_t>(at) - 1, below = first + static_cast<uint32_t>(at);
+    if (hasUpper) {
+      (isForward ? program.receives : program.sends).push_back({above, 0});
     }
-    if (isThere(next)) {
-      program.sends.push_back({cut.stageOf(next), channelOf(at)});
+    if (hasLower) {
+      (isForward ? program.sends : program.receives).push_back({below, 0});
     }
-    return program;
   }
 
   // Returns the time of a phase. No stage waits for the gradients of the first one: where weights are apart, they are all that it computes.

@@ -18,11 +18,11 @@ namespace {
 
 constexpr int64_t kPsPerNs = 1000;
 
-// What a stage needs of its programs beside the numbers.
+// The programs of a stage that a step runs.
 struct Tables {
-  SmallVector<exec::ProgramOp> programs; // as in StageWork
-  analysis::StageWork work;
-  std::vector<int64_t> runs; // by program
+  SmallVector<exec::ProgramOp> programs; // in the order in which a step first runs them
+  std::vector<int64_t> runs;             // by program
+  std::vector<ashlar_rt_run> order;      // of a step
 };
 
 exec::TensorOp tensorOf(exec::VariantOp variant, exec::TransferAttr transfer) {
@@ -54,29 +54,57 @@ Tables readOrder(exec::VariantOp variant) {
       for (auto run : part.getRuns().getAsRange<exec::RunAttr>()) {
         unsigned program = number(run.getProgram());
         ++tables.runs[program];
-        tables.work.order.push_back({program, run.getMicroBatch() + round * part.getStride()});
+        tables.order.push_back({program, static_cast<uint32_t>(run.getMicroBatch() + round * part.getStride()), /*takes_batch=*/0});
       }
     }
   }
   return tables;
 }
 
-Tables readStage(exec::VariantOp variant, const PipelineContext &context) {
-  Tables tables = readOrder(variant);
-  tables.work.slots = variant.getNumSlots();
-  for (exec::ProgramOp op : tables.programs) {
-    analysis::TimedProgram program{op.getSymName().str(), static_cast<int64_t>(op.getPredictedNs().value_or(0)) * kPsPerNs};
-    for (exec::TransferAttr transfer : transfersOf(op.getReceivesAttr())) {
-      analysis::Link link = context.linkOf(transfer.getStage(), variant.getStage());
-      program.receives.push_back({transfer.getStage(), transfer.getChannel(), analysis::stageMessagePs(bytesOf(variant, transfer), link)});
-    }
-    for (exec::TransferAttr transfer : transfersOf(op.getSendsAttr())) {
-      program.sends.push_back({transfer.getStage(), transfer.getChannel()});
-    }
-    tables.work.programs.push_back(std::move(program));
-  }
-  return tables;
+int64_t timeOf(exec::ProgramOp program) {
+  return static_cast<int64_t>(program.getPredictedNs().value_or(0)) * kPsPerNs;
 }
+
+// The stages of a step and the channels between them, as the timeline has them.
+class StepReader {
+public:
+  explicit StepReader(const PipelineContext &context) : context(context) {}
+
+  void addStage(exec::VariantOp variant, const Tables &tables) {
+    const auto self = static_cast<uint32_t>(step.runs.size());
+    step.runs.push_back(tables.order);
+    step.slots.push_back(variant.getNumSlots());
+    step.programs.emplace_back();
+    for (exec::ProgramOp op : tables.programs) {
+      rt::TimedProgram &program = rt::addTimedProgram(step, self, timeOf(op));
+      for (exec::TransferAttr transfer : transfersOf(op.getReceivesAttr())) {
+        const uint32_t channel = channelOf(transfer.getStage(), self, transfer.getChannel());
+        const analysis::Link link = context.linkOf(transfer.getStage(), variant.getStage());
+        channels[channel].ps = analysis::stageMessagePs(bytesOf(variant, transfer), link);
+        program.receives.push_back({channel, static_cast<uint32_t>(program.receives.size())});
+      }
+      for (exec::TransferAttr transfer : transfersOf(op.getSendsAttr())) {
+        program.sends.push_back({channelOf(self, transfer.getStage(), transfer.getChannel()), static_cast<uint32_t>(program.sends.size())});
+      }
+    }
+  }
+
+  Timeline play() const { return makeTimeline(step, channels); }
+
+private:
+  uint32_t channelOf(int64_t from, int64_t to, int64_t channel) {
+    auto [found, isNew] = numbers.try_emplace({from, to, channel}, static_cast<uint32_t>(channels.size()));
+    if (isNew) {
+      channels.push_back({static_cast<uint32_t>(from), static_cast<uint32_t>(to), /*ps=*/0});
+    }
+    return found->second;
+  }
+
+  const PipelineContext &context;
+  rt::TimedStep step;
+  std::vector<rt::StageMessages> channels;
+  std::map<std::tuple<int64_t, int64_t, int64_t>, uint32_t> numbers; // by {from, to, channel}
+};
 
 std::string nameOf(exec::TensorOp tensor) {
   StringRef name = tensor.getOutsideName().value_or(tensor.getSymName());
@@ -119,22 +147,22 @@ PipelineFacts makePipelineFacts(ArrayRef<exec::VariantOp> variants, const Pipeli
   facts.schedule = context.schedule;
   facts.microBatches = context.microBatches;
   std::vector<Tables> tables;
-  std::vector<analysis::StageWork> work;
+  StepReader step(context);
   for (auto [number, variant] : llvm::enumerate(llvm::to_vector(variants))) {
-    tables.push_back(readStage(variant, context));
+    tables.push_back(readOrder(variant));
     StageFacts stage;
-    for (auto [program, runs, op] : llvm::zip_equal(tables.back().work.programs, tables.back().runs, tables.back().programs)) {
-      stage.programs.push_back({program.name, runs, program.timePs, nn::programOf(op)});
+    for (auto [program, runs] : llvm::zip_equal(tables.back().programs, tables.back().runs)) {
+      stage.programs.push_back({program.getSymName().str(), runs, timeOf(program), nn::programOf(program)});
     }
     stage.slots = variant.getNumSlots();
     stage.slotBytes = variant.getSlotBytes();
     stage.memory = context.memory[number];
     stage.order = *lower::checkCollectiveOrder(variant); // ashlar-verify-exec let it pass
     facts.stages.push_back(std::move(stage));
-    work.push_back(tables.back().work);
+    step.addStage(variant, tables.back());
   }
   facts.crossings = listCrossings(variants, tables, context);
-  facts.timeline = analysis::playStages(work);
+  facts.timeline = step.play();
   return facts;
 }
 

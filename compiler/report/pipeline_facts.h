@@ -5,8 +5,7 @@
 #ifndef ASHLAR_COMPILER_REPORT_PIPELINE_FACTS_H
 #define ASHLAR_COMPILER_REPORT_PIPELINE_FACTS_H
 
-#include "passes/analysis/schedule/timeline.h"
-
+#include "compiler/report/timeline.h"
 #include "dialects/exec/exec.h"
 #include "dialects/nn/nn.h"
 #include "passes/analysis/costs.h"
@@ -48,7 +47,7 @@ struct PipelineFacts {
   int64_t microBatches = 1;
   std::vector<StageFacts> stages;
   std::vector<CrossingFact> crossings; // by sending stage
-  analysis::Timeline timeline;
+  Timeline timeline;
 };
 
 // The facts that are not in the tables: by stage the memory of a rank; and the link of messages between two stages.

@@ -30,7 +30,7 @@ void writeProgram(OStream &out, const StageProgramFact &program) {
   out.attribute("predicted_ns", nanoseconds(program.timePs));
 }
 
-void writeRun(OStream &out, const StageFacts &stage, const analysis::TimelineRun &run) {
+void writeRun(OStream &out, const StageFacts &stage, const TimelineRun &run) {
   out.attribute("program", stage.programs[run.program].name);
   out.attribute("micro_batch", run.microBatch);
   out.attribute("receive_ns", nanoseconds(run.receivePs));
@@ -40,7 +40,7 @@ void writeRun(OStream &out, const StageFacts &stage, const analysis::TimelineRun
 
 void writeStage(OStream &out, const PipelineFacts &facts, size_t number, const std::vector<std::string> &ops) {
   const StageFacts &stage = facts.stages[number];
-  const analysis::StageTimeline &line = facts.timeline.stages[number];
+  const StageTimeline &line = facts.timeline.stages[number];
   out.attribute("stage", static_cast<int64_t>(number));
   out.attributeArray("ops", [&] {
     for (const std::string &path : ops) {
@@ -62,7 +62,7 @@ void writeStage(OStream &out, const PipelineFacts &facts, size_t number, const s
   out.attribute("wait_ns", nanoseconds(line.waitPs));
   out.attribute("bubble", facts.timeline.bubble(number));
   out.attributeArray("runs", [&] {
-    for (const analysis::TimelineRun &run : line.runs) {
+    for (const TimelineRun &run : line.runs) {
       out.object([&] { writeRun(out, stage, run); });
     }
   });

@@ -51,7 +51,7 @@ public:
     int64_t shortestPs = INT64_MAX;
     std::map<std::string, int64_t> firstPs; // by program
     for (auto [stage, line] : llvm::zip_equal(facts.stages, facts.timeline.stages)) {
-      for (const analysis::TimelineRun &run : line.runs) {
+      for (const TimelineRun &run : line.runs) {
         shortestPs = run.endPs > run.beginPs ? std::min(shortestPs, run.endPs - run.beginPs) : shortestPs;
         int64_t &first = firstPs.try_emplace(stage.programs[run.program].name, run.beginPs).first->second;
         first = std::min(first, run.beginPs);
@@ -100,13 +100,13 @@ private:
   }
 
   void drawStage(size_t stage) {
-    const analysis::StageTimeline &line = facts.timeline.stages[stage];
+    const StageTimeline &line = facts.timeline.stages[stage];
     out << formatv("<g class=\"stage\" id=\"stage{0}\">\n", stage)
         << formatv(
                "<rect class=\"idle\" x=\"{0:F1}\" y=\"{1:F1}\" width=\"{2:F1}\" height=\"{3:F1}\" fill=\"#f2f2f2\" stroke=\"#cccccc\"/>\n",
                kLeft, y(stage), width, kRowHeight);
     label(kLeft - 10, y(stage) + 21, "end", ("stage " + llvm::Twine(stage)).str());
-    for (const analysis::TimelineRun &run : line.runs) {
+    for (const TimelineRun &run : line.runs) {
       drawRun(stage, run);
     }
     label(kLeft + width + 10, y(stage) + 14, "start", "waits " + shareText(facts.timeline.bubble(stage)));
@@ -114,7 +114,7 @@ private:
     out << "</g>\n";
   }
 
-  void drawRun(size_t stage, const analysis::TimelineRun &run) {
+  void drawRun(size_t stage, const TimelineRun &run) {
     const StageProgramFact &program = facts.stages[stage].programs[run.program];
     if (run.receivePs > 0) {
       out << formatv("<rect class=\"receive\" x=\"{0:F2}\" y=\"{1:F1}\" width=\"{2:F2}\" height=\"{3:F1}\" fill=\"#9a9a9a\"/>\n",
@@ -136,9 +136,9 @@ private:
     if (facts.timeline.messages.size() > kMostMessages) {
       return;
     }
-    for (const analysis::TimelineMessage &message : facts.timeline.messages) {
-      const analysis::TimelineRun &from = facts.timeline.stages[message.from].runs[message.fromRun];
-      const analysis::TimelineRun &to = facts.timeline.stages[message.to].runs[message.toRun];
+    for (const TimelineMessage &message : facts.timeline.messages) {
+      const TimelineRun &from = facts.timeline.stages[message.from].runs[message.fromRun];
+      const TimelineRun &to = facts.timeline.stages[message.to].runs[message.toRun];
       bool isDown = message.to > message.from;
       out << formatv("<line class=\"message\" x1=\"{0:F2}\" y1=\"{1:F1}\" x2=\"{2:F2}\" y2=\"{3:F1}\" stroke=\"#666666\" "
                      "stroke-width=\"0.8\"/>\n",

@@ -31,7 +31,7 @@ class Rows {
 public:
   Rows(const PipelineFacts &facts, size_t stage)
       : rows(facts.stages[stage].programs.size(), std::string(kColumns, ' ')), facts(facts), stage(facts.stages[stage]) {
-    for (const analysis::TimelineRun &run : facts.timeline.stages[stage].runs) {
+    for (const TimelineRun &run : facts.timeline.stages[stage].runs) {
       draw(run);
     }
   }
@@ -46,7 +46,7 @@ private:
     return columnOf(beginPs) < columnOf(endPs);
   }
 
-  void draw(const analysis::TimelineRun &run) {
+  void draw(const TimelineRun &run) {
     std::string &row = rows[run.program];
     const char letter = stage.programs[run.program].runs == 1 && facts.microBatches > 1 ? '*' : kMicroBatches[run.microBatch];
     fill(row, run.beginPs - run.receivePs, run.beginPs, '<');
@@ -74,8 +74,8 @@ std::string stepText(const PipelineFacts &facts) {
 }
 
 std::string sharesText(const PipelineFacts &facts, size_t stage) {
-  const analysis::Timeline &timeline = facts.timeline;
-  const analysis::StageTimeline &line = timeline.stages[stage];
+  const Timeline &timeline = facts.timeline;
+  const StageTimeline &line = timeline.stages[stage];
   auto part = [&](int64_t timePs) { return timeText(timePs) + " (" + shareText(shareOf(timePs, timeline.timePs)) + ")"; };
   int64_t sent = 0;
   for (const CrossingFact &crossing : facts.crossings) {

@@ -6,10 +6,10 @@
 #ifndef ASHLAR_RUNTIME_SIMULATE_LINK_USES_H
 #define ASHLAR_RUNTIME_SIMULATE_LINK_USES_H
 
-#include "runtime/simulate/link_loads.h"
 #include "runtime/simulate/machine.h"
 #include "runtime/simulate/rank_classes.h"
 #include "runtime/simulate/step_tables.h"
+#include "runtime/timeline/link_loads.h"
 
 #include <cstdint>
 #include <vector>

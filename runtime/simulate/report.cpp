@@ -275,12 +275,12 @@ private:
   // The lost rank where it is among the ranks that are awaited, else the first of them.
   static uint32_t awaitedRank(const LostRank &lost, const SimulatedClass &each) {
     const RankClasses &ranks = lost.standstill.ranks;
-    for (uint32_t awaited : each.awaits) {
+    for (uint32_t awaited : each.standstill.awaits) {
       if (awaited == ranks.ofRank[lost.rank]) {
         return lost.rank;
       }
     }
-    return ranks.classes[each.awaits.front()].first;
+    return ranks.classes[each.standstill.awaits.front()].first;
   }
 
   std::string lostJson(const LostRank &lost) const {

@@ -145,8 +145,11 @@ Status makeStepTables(StepRuns runs, uint64_t microBatches, StepTables &tables) 
   ChannelReader channels(tables);
   for (const ashlar_rt_variant &stage : tables.stages) {
     std::vector<TimedProgram> &programs = tables.programs.emplace_back(stage.num_programs);
+    tables.slots.push_back(slotsOf(stage));
     for (uint32_t i = 0; i < stage.num_programs; ++i) {
       ASHLAR_RETURN_IF_ERROR(ProgramReader(stage.programs[i], tables.axisSets).read(programs[i].items));
+      programs[i].otherPs = stage.programs[i].other_ps;
+      programs[i].instrs = stage.programs[i].instrs;
       channels.addEnds(stage.stage, stage.programs[i], programs[i]);
     }
   }

@@ -2,9 +2,9 @@
 //
 // Steps of pipelines that were played on paper, and what is said and drawn of them.
 
+#include "compiler/report/timeline.h"
 #include "compiler/report/timeline_svg.h"
 #include "compiler/report/timeline_text.h"
-#include "passes/analysis/schedule/timeline.h"
 #include "passes/stage/execution.h"
 
 #include <catch2/catch.hpp>
@@ -15,13 +15,67 @@
 
 namespace ashlar::test::timeline_test {
 
-using analysis::OrderedRun;
-using analysis::StageWork;
-using analysis::TimedProgram;
-using analysis::Timeline;
 using Catch::Matchers::Contains;
+using report::Timeline;
 
 namespace {
+
+// One end of a channel between two stages.
+struct ChannelEnd {
+  int64_t stage;      // the other side
+  int64_t channel;    // among those from the one stage to the other
+  int64_t timePs = 0; // of a receiving end: time to copy a message
+};
+
+struct TimedProgram {
+  std::string name;
+  int64_t timePs;
+  std::vector<ChannelEnd> receives = {}, sends = {};
+};
+
+struct OrderedRun {
+  unsigned program; // index into the stage's programs
+  int64_t microBatch;
+};
+
+struct StageWork {
+  std::vector<TimedProgram> programs;
+  std::vector<OrderedRun> order;
+  int64_t slots = 1;
+};
+
+// Plays a step of stages.
+Timeline play(const std::vector<StageWork> &work) {
+  rt::TimedStep step;
+  std::vector<rt::StageMessages> channels;
+  std::map<std::tuple<int64_t, int64_t, int64_t>, uint32_t> numbers; // by {from, to, channel}
+  auto number = [&](int64_t from, int64_t to, int64_t channel) {
+    auto [found, isNew] = numbers.try_emplace({from, to, channel}, static_cast<uint32_t>(channels.size()));
+    if (isNew) {
+      channels.push_back({static_cast<uint32_t>(from), static_cast<uint32_t>(to), 0});
+    }
+    return found->second;
+  };
+  for (const auto &[index, stage] : llvm::enumerate(work)) {
+    const auto self = static_cast<int64_t>(index);
+    for (const TimedProgram &each : stage.programs) {
+      rt::TimedProgram &program = rt::addTimedProgram(step, static_cast<uint32_t>(self), static_cast<uint64_t>(each.timePs));
+      for (const ChannelEnd &end : each.receives) {
+        program.receives.push_back({number(end.stage, self, end.channel), 0});
+        channels[program.receives.back().channel].ps = static_cast<uint64_t>(end.timePs);
+      }
+      for (const ChannelEnd &end : each.sends) {
+        program.sends.push_back({number(self, end.stage, end.channel), 0});
+      }
+    }
+    step.slots.push_back(static_cast<uint64_t>(stage.slots));
+    step.runs.emplace_back();
+    for (const OrderedRun &run : stage.order) {
+      step.runs.back().push_back({run.program, static_cast<uint32_t>(run.microBatch), 0});
+    }
+  }
+  return report::makeTimeline(step, channels);
+}
 
 constexpr int64_t kForwardDown = 0, kBackwardUp = 0; // channels; each direction has its own numbers
 
@@ -58,7 +112,7 @@ std::vector<StageWork> chain(const char *schedule, int64_t stages, int64_t micro
 // "forward 0 at 0-1, backward 0 at 3-5": what a stage runs, with what it receives ahead of it as "(1)".
 std::string text(const Timeline &timeline, const std::vector<StageWork> &work, size_t stage) {
   std::string result;
-  for (const analysis::TimelineRun &run : timeline.stages[stage].runs) {
+  for (const report::TimelineRun &run : timeline.stages[stage].runs) {
     result += (result.empty() ? "" : ", ") + work[stage].programs[run.program].name.substr(0, 1) + std::to_string(run.microBatch) + " " +
               (run.receivePs > 0 ? "(" + std::to_string(run.receivePs) + ") " : "") + std::to_string(run.beginPs) + "-" +
               std::to_string(run.endPs);
@@ -77,7 +131,7 @@ std::vector<StageWork> randomPipeline(std::mt19937 &random) {
   for (int64_t number = 0; number < stages; ++number) {
     for (TimedProgram &program : work[number].programs) {
       program.timePs = draw(0, 20);
-      llvm::for_each(program.receives, [&](analysis::ChannelEnd &end) { end.timePs = draw(0, 5); });
+      llvm::for_each(program.receives, [&](ChannelEnd &end) { end.timePs = draw(0, 5); });
     }
     if (number + 2 < stages && draw(0, 1) == 1) { // beside what goes to the next stage
       work[number].programs[0].sends.push_back({number + 2, /*channel=*/7});
@@ -105,7 +159,7 @@ std::map<std::tuple<int64_t, unsigned, int64_t>, int64_t> relax(const std::vecto
   std::map<std::tuple<int64_t, int64_t, int64_t, int64_t>, int64_t> taken; // by {from, to, channel, micro-batch}
   auto senderOf = [&](int64_t from, int64_t to, int64_t channel) {
     for (unsigned program = 0; program < work[from].programs.size(); ++program) {
-      for (const analysis::ChannelEnd &end : work[from].programs[program].sends) {
+      for (const ChannelEnd &end : work[from].programs[program].sends) {
         if (end.stage == to && end.channel == channel) {
           return program;
         }
@@ -120,10 +174,10 @@ std::map<std::tuple<int64_t, unsigned, int64_t>, int64_t> relax(const std::vecto
       int64_t time = 0;
       for (const OrderedRun &run : work[self].order) {
         const TimedProgram &program = work[self].programs[run.program];
-        for (const analysis::ChannelEnd &end : program.sends) {
+        for (const ChannelEnd &end : program.sends) {
           time = std::max(time, taken[{self, end.stage, end.channel, run.microBatch - work[self].slots}]);
         }
-        for (const analysis::ChannelEnd &end : program.receives) {
+        for (const ChannelEnd &end : program.receives) {
           time = std::max(time, ends[{end.stage, senderOf(end.stage, self, end.channel), run.microBatch}]) + end.timePs;
           taken[{end.stage, self, end.channel, run.microBatch}] = time;
         }
@@ -142,7 +196,7 @@ report::PipelineFacts factsOf(std::vector<StageWork> work, int64_t microBatches)
   report::PipelineFacts facts;
   facts.schedule = "GPIPE";
   facts.microBatches = microBatches;
-  facts.timeline = analysis::playStages(work);
+  facts.timeline = play(work);
   for (const StageWork &stage : work) {
     report::StageFacts &fact = facts.stages.emplace_back();
     for (const auto &[number, program] : llvm::enumerate(stage.programs)) {
@@ -162,7 +216,7 @@ report::PipelineFacts factsOf(std::vector<StageWork> work, int64_t microBatches)
 // Two stages, four micro-batches, forward 1, backward 2.
 TEST_CASE("timeline: all forward, then all backward", "[report][timeline]") {
   std::vector<StageWork> work = chain("GPIPE", 2, 4, {1, 2});
-  Timeline timeline = analysis::playStages(work);
+  Timeline timeline = play(work);
   CHECK(text(timeline, work, 0) == "f0 0-1, f1 1-2, f2 2-3, f3 3-4, b0 7-9, b1 9-11, b2 11-13, b3 13-15");
   CHECK(text(timeline, work, 1) == "f0 1-2, f1 2-3, f2 3-4, f3 4-5, b0 5-7, b1 7-9, b2 9-11, b3 11-13");
   CHECK(timeline.timePs == 15);
@@ -174,7 +228,7 @@ TEST_CASE("timeline: all forward, then all backward", "[report][timeline]") {
 
 TEST_CASE("timeline: one forward, one backward takes as long, with fewer in flight", "[report][timeline]") {
   std::vector<StageWork> work = chain("ONE_F_ONE_B", 2, 4, {1, 2});
-  Timeline timeline = analysis::playStages(work);
+  Timeline timeline = play(work);
   CHECK(text(timeline, work, 0) == "f0 0-1, f1 1-2, b0 4-6, f2 6-7, b1 7-9, f3 9-10, b2 10-12, b3 13-15");
   CHECK(text(timeline, work, 1) == "f0 1-2, b0 2-4, f1 4-5, b1 5-7, f2 7-8, b2 8-10, f3 10-11, b3 11-13");
   CHECK((timeline.timePs == 15 && timeline.stages[0].waitPs == 3 && timeline.stages[1].waitPs == 3));
@@ -182,7 +236,7 @@ TEST_CASE("timeline: one forward, one backward takes as long, with fewer in flig
 
 TEST_CASE("timeline: gradients of weights fill the gaps", "[report][timeline]") {
   std::vector<StageWork> work = chain("ZERO_BUBBLE", 2, 4, {1, 1, 1});
-  Timeline timeline = analysis::playStages(work);
+  Timeline timeline = play(work);
   CHECK(text(timeline, work, 0) == "f0 0-1, f1 1-2, b0 3-4, w0 4-5, f2 5-6, b1 6-7, w1 7-8, f3 8-9, b2 9-10, w2 10-11, b3 11-12, w3 12-13");
   CHECK(timeline.timePs == 13);
   CHECK((timeline.stages[0].waitPs == 1 && timeline.stages[1].waitPs == 1)); // a third of what it is with backward passes in one piece
@@ -193,9 +247,9 @@ TEST_CASE("timeline: the share of waiting is that of the formula", "[report][tim
     for (int64_t stages : {2, 3, 4, 8}) {
       for (int64_t microBatches : {stages, 2 * stages, int64_t{512}}) {
         INFO(schedule << " " << stages << " stages, " << microBatches << " micro-batches");
-        Timeline timeline = analysis::playStages(chain(schedule, stages, microBatches, {1000, 2000}));
+        Timeline timeline = play(chain(schedule, stages, microBatches, {1000, 2000}));
         CHECK(timeline.bubble() == Approx(static_cast<double>(stages - 1) / static_cast<double>(microBatches + stages - 1)));
-        for (const analysis::StageTimeline &stage : timeline.stages) {
+        for (const report::StageTimeline &stage : timeline.stages) {
           CHECK(stage.computePs == 3000 * microBatches);
           CHECK(stage.runs.size() == 2 * static_cast<size_t>(microBatches));
         }
@@ -208,14 +262,14 @@ TEST_CASE("timeline: the share of waiting is that of the formula", "[report][tim
 // messages 1.
 TEST_CASE("timeline: receiving takes the receiver's time", "[report][timeline]") {
   std::vector<StageWork> work = chain("GPIPE", 2, 2, {2, 4}, /*messagePs=*/1);
-  Timeline timeline = analysis::playStages(work);
+  Timeline timeline = play(work);
   CHECK(text(timeline, work, 0) == "f0 0-2, f1 2-4, b0 (1) 13-17, b1 (1) 18-22");
   CHECK(text(timeline, work, 1) == "f0 (1) 3-5, f1 (1) 6-8, b0 8-12, b1 12-16");
   CHECK(timeline.timePs == 22);
   CHECK((timeline.stages[0].computePs == 12 && timeline.stages[0].receivePs == 2 && timeline.stages[0].waitPs == 8));
   CHECK((timeline.stages[1].computePs == 12 && timeline.stages[1].receivePs == 2 && timeline.stages[1].waitPs == 8));
   REQUIRE(timeline.messages.size() == 4);
-  const analysis::TimelineMessage &last = timeline.messages[3];
+  const report::TimelineMessage &last = timeline.messages[3];
   CHECK((last.from == 1 && last.fromRun == 3 && last.to == 0 && last.toRun == 3));
 }
 
@@ -225,7 +279,7 @@ TEST_CASE("timeline: a sender waits for its slot", "[report][timeline]") {
   std::vector<OrderedRun> order = {{0, 0}, {0, 1}, {0, 2}};
   auto sendsOf = [&](int64_t slots) {
     std::vector<StageWork> work = {{{send}, order, slots}, {{take}, order, 3}};
-    return text(analysis::playStages(work), work, 0);
+    return text(play(work), work, 0);
   };
   CHECK(sendsOf(3) == "s0 0-1, s1 1-2, s2 2-3");
   CHECK(sendsOf(2) == "s0 0-1, s1 1-2, s2 2-3");
@@ -237,7 +291,7 @@ TEST_CASE("timeline: messages of several stages", "[report][timeline]") {
   std::vector<StageWork> work = {{{{"a", 2, {}, {{2, 0}}}}, {{0, 0}}},
                                  {{{"b", 5, {}, {{2, 0}}}}, {{0, 0}}},
                                  {{{"c", 1, {{0, 0, 1}, {1, 0, 2}}, {}}, {"once", 4}}, {{0, 0}, {1, 0}}}};
-  Timeline timeline = analysis::playStages(work);
+  Timeline timeline = play(work);
   CHECK(text(timeline, work, 2) == "c0 (3) 7-8, o0 8-12");
   CHECK((timeline.timePs == 12 && timeline.stages[2].waitPs == 4 && timeline.stages[0].waitPs == 10));
   CHECK(timeline.bubble() == Approx((10.0 + 7.0 + 4.0) / 36));
@@ -247,13 +301,13 @@ TEST_CASE("timeline: random pipelines begin everything as early as they may", "[
   std::mt19937 random(20);
   for (int round = 0; round < 200; ++round) {
     std::vector<StageWork> work = randomPipeline(random);
-    Timeline timeline = analysis::playStages(work);
+    Timeline timeline = play(work);
     auto expected = relax(work);
     INFO("round " << round);
     size_t received = 0;
     for (size_t number = 0; number < work.size(); ++number) {
       REQUIRE(timeline.stages[number].runs.size() == work[number].order.size());
-      for (const analysis::TimelineRun &run : timeline.stages[number].runs) {
+      for (const report::TimelineRun &run : timeline.stages[number].runs) {
         REQUIRE(run.endPs == expected[{static_cast<int64_t>(number), run.program, run.microBatch}]);
         REQUIRE(run.endPs - run.beginPs == work[number].programs[run.program].timePs);
         received += work[number].programs[run.program].receives.size();
@@ -264,8 +318,8 @@ TEST_CASE("timeline: random pipelines begin everything as early as they may", "[
 }
 
 TEST_CASE("timeline: nothing takes no time", "[report][timeline]") {
-  CHECK(analysis::playStages({}).bubble() == 0);
-  Timeline timeline = analysis::playStages(chain("GPIPE", 2, 2, {0, 0}));
+  CHECK(play({}).bubble() == 0);
+  Timeline timeline = play(chain("GPIPE", 2, 2, {0, 0}));
   CHECK((timeline.timePs == 0 && timeline.bubble() == 0 && timeline.bubble(1) == 0));
 }
 

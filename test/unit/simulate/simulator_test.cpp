@@ -2,7 +2,7 @@
 //
 // Steps by hand: collectives, overlap, slots, shared links, faults.
 
-#include "runtime/simulate/link_loads.h"
+#include "runtime/timeline/link_loads.h"
 #include "test/unit/simulate/table_job.h"
 
 #include <catch2/catch.hpp>
@@ -190,9 +190,10 @@ TEST_CASE("simulate: a lost rank leaves the others where they need it", "[simula
   const rt::Simulation step = job.simulate(options);
   auto classOf = [&](uint32_t rank) { return step.classes[step.ranks.ofRank[rank]]; };
   CHECK((classOf(1).standsStill.empty() && classOf(1).computePs == 0));
-  CHECK((classOf(0).standsStill == "instr" && classOf(0).awaits == std::vector<uint32_t>{step.ranks.ofRank[1]}));
-  CHECK((classOf(2).standsStill == "message message from stage 0" && classOf(2).awaits == std::vector<uint32_t>{step.ranks.ofRank[0]}));
-  CHECK(classOf(3).awaits == std::vector<uint32_t>{step.ranks.ofRank[1]});
+  CHECK((classOf(0).standsStill == "instr" && classOf(0).standstill.awaits == std::vector<uint32_t>{step.ranks.ofRank[1]}));
+  CHECK((classOf(2).standsStill == "message message from stage 0" &&
+         classOf(2).standstill.awaits == std::vector<uint32_t>{step.ranks.ofRank[0]}));
+  CHECK(classOf(3).standstill.awaits == std::vector<uint32_t>{step.ranks.ofRank[1]});
 }
 
 TEST_CASE("simulate: an instruction of one device keeps the others waiting where they meet", "[simulate]") {

@@ -2,8 +2,8 @@
 //
 // Transfers that share links: each takes its time alone, and longer while a link that it uses has more to carry than it can.
 
-#ifndef ASHLAR_RUNTIME_SIMULATE_LINK_LOADS_H
-#define ASHLAR_RUNTIME_SIMULATE_LINK_LOADS_H
+#ifndef ASHLAR_RUNTIME_TIMELINE_LINK_LOADS_H
+#define ASHLAR_RUNTIME_TIMELINE_LINK_LOADS_H
 
 #include <cstdint>
 #include <vector>
@@ -63,4 +63,4 @@ private:
 
 } // namespace ashlar::rt
 
-#endif // ASHLAR_RUNTIME_SIMULATE_LINK_LOADS_H
+#endif // ASHLAR_RUNTIME_TIMELINE_LINK_LOADS_H

@@ -3,7 +3,7 @@
 // Fluid transfers. A transfer is brought up to date when the load of one of its links changes, and only then: so the roundings of ranks
 // that do the same are the same.
 
-#include "runtime/simulate/link_loads.h"
+#include "runtime/timeline/link_loads.h"
 
 #include <algorithm>
 #include <utility>

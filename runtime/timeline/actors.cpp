@@ -2,7 +2,7 @@
 //
 // Waits -> sums and spans.
 
-#include "runtime/simulate/actors.h"
+#include "runtime/timeline/actors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -14,11 +14,19 @@ constexpr uint64_t kPsPerNs = 1000;
 
 } // namespace
 
+uint64_t ActorTimes::exposedPs() const {
+  uint64_t sum = 0;
+  for (const auto &[collective, time] : exposed) {
+    sum += time.ps;
+  }
+  return sum;
+}
+
 uint64_t scaledTime(uint64_t ps, double factor) {
   return factor == 1 ? ps : static_cast<uint64_t>(std::llround(static_cast<double>(ps) * factor));
 }
 
-void ActorBook::account(const Actor &actor, SimulatedClass &sums, uint64_t clock, uint64_t startPs) const {
+void ActorBook::account(Actor &actor, ActorTimes &sums, uint64_t clock, uint64_t startPs) const {
   const uint64_t waited = clock > actor.sincePs ? clock - actor.sincePs : 0;
   switch (actor.wait) {
   case Wait::kNone:
@@ -35,6 +43,7 @@ void ActorBook::account(const Actor &actor, SimulatedClass &sums, uint64_t clock
     return;
   case Wait::kReceiving:
     sums.receivePs += waited;
+    actor.receivePs += waited;
     return record(actor, sums, SpanKind::kReceive, actor.blocker, actor.sincePs, clock);
   case Wait::kMembers:
   case Wait::kToken:
@@ -44,7 +53,7 @@ void ActorBook::account(const Actor &actor, SimulatedClass &sums, uint64_t clock
 }
 
 // Adds the time that the device has waited to a collective.
-void ActorBook::expose(const Actor &actor, SimulatedClass &sums, uint64_t clock, uint64_t startPs) const {
+void ActorBook::expose(const Actor &actor, ActorTimes &sums, uint64_t clock, uint64_t startPs) const {
   const std::vector<TimedItem> &items = programOf(actor).items;
   const uint64_t waited = clock > actor.sincePs ? clock - actor.sincePs : 0;
   ExposedTime &time = sums.exposed[{runOf(actor).program, items[actor.blocker].begin}];
@@ -57,20 +66,20 @@ void ActorBook::expose(const Actor &actor, SimulatedClass &sums, uint64_t clock,
   }
 }
 
-void ActorBook::record(const Actor &actor, SimulatedClass &sums, SpanKind kind, uint32_t index, uint64_t beginPs, uint64_t endPs) const {
-  if (!actor.isTraced) {
+void ActorBook::record(const Actor &actor, ActorTimes &sums, SpanKind kind, uint32_t index, uint64_t beginPs, uint64_t endPs) const {
+  if (!actor.role.isTraced) {
     return;
   }
-  const ashlar_rt_run run = runOf(actor);
+  const ashlar_rt_run &run = runOf(actor);
   sums.spans.push_back({static_cast<int64_t>(beginPs / kPsPerNs), static_cast<int64_t>(endPs / kPsPerNs), static_cast<uint16_t>(kind),
-                        static_cast<uint16_t>(run.program), index, static_cast<uint32_t>(stepOf(actor)), run.micro_batch});
+                        static_cast<uint16_t>(run.program), index, static_cast<uint32_t>(actor.step), run.micro_batch});
 }
 
-void ActorBook::recordCompute(const Actor &actor, SimulatedClass &sums, const TimedItem &item) const {
-  const ashlar_rt_program &program = tableOf(actor);
+void ActorBook::recordCompute(const Actor &actor, ActorTimes &sums, const TimedItem &item) const {
+  const ashlar_rt_instr *instrs = programOf(actor).instrs;
   uint64_t at = actor.now;
-  for (uint32_t i = item.begin; i < item.end && program.instrs[i].kind != ASHLAR_RT_REPEAT; ++i) {
-    const uint64_t ps = scaledTime(program.instrs[i].predicted_ps, actor.factor);
+  for (uint32_t i = item.begin; instrs != nullptr && i < item.end && instrs[i].kind != ASHLAR_RT_REPEAT; ++i) {
+    const uint64_t ps = scaledTime(instrs[i].predicted_ps, actor.role.factor);
     if (ps != 0) {
       record(actor, sums, SpanKind::kInstruction, i, at, at + ps);
     }

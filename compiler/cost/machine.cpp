@@ -226,12 +226,22 @@ Machine machineOf(const job::Job &job, exec::Target target) {
   machine.intraHost = linkOf(given.intra_host(), machine.intraHost);
   machine.interHost = linkOf(given.inter_host(), machine.interHost);
   machine.device = ratesOf(given.device(), machine.device);
+  machine.hasRails = given.rails();
+  if (given.has_hosts_per_pod()) {
+    machine.hostsPerPod = given.hosts_per_pod();
+    machine.uplinksPerPod = given.has_uplinks_per_pod() ? given.uplinks_per_pod() : machine.hostsPerPod * machine.adaptersPerHost;
+    machine.interPod = linkOf(given.inter_pod(), machine.interHost);
+  }
   return machine;
 }
 
 dist::HostsAttr hostsOf(mlir::MLIRContext *context, const Machine &machine, int64_t devicesPerRank) {
-  return dist::HostsAttr::get(context, machine.ranksPerHost, machine.adaptersPerHost, devicesPerRank, machine.sendsAtOnce,
-                              analysis::costsOf(context, {machine.intraHost, machine.interHost}));
+  llvm::SmallVector<analysis::Link> links{machine.intraHost, machine.interHost};
+  if (machine.hostsPerPod != 0) {
+    links.push_back(machine.interPod);
+  }
+  return dist::HostsAttr::get(context, machine.ranksPerHost, machine.adaptersPerHost, machine.hostsPerPod, machine.uplinksPerPod,
+                              machine.hasRails, devicesPerRank, machine.sendsAtOnce, analysis::costsOf(context, links));
 }
 
 } // namespace ashlar::cost

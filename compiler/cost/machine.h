@@ -12,12 +12,15 @@
 
 namespace ashlar::cost {
 
-// Ranks r with equal r / ranksPerHost share a host, and its adapters.
+// Ranks r with equal r / ranksPerHost share a host, and its adapters; hosts h with equal h / hostsPerPod a pod, and its uplinks.
 struct Machine {
   int64_t ranksPerHost = INT64_MAX, adaptersPerHost = 1;
-  analysis::Link intraHost, interHost; // the latter of an adapter
-  bool sendsAtOnce = false;            // a host to all others (dist.hosts)
-  analysis::DeviceRates device;        // of a rank
+  analysis::Link intraHost, interHost;        // the latter of an adapter
+  bool sendsAtOnce = false;                   // a host to all others (dist.hosts)
+  analysis::DeviceRates device;               // of a rank
+  int64_t hostsPerPod = 0, uplinksPerPod = 0; // 0: all hosts are one pod
+  analysis::Link interPod = {};               // of an uplink
+  bool hasRails = false;                      // each adapter has ranks of its own
 };
 
 // Returns the machine that a checked job describes; defaults are the target's.

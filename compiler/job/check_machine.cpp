@@ -43,15 +43,53 @@ Fault checkLinks(const std::string &path, const Machine::LinkClass &links) {
   return {};
 }
 
+// Checks that a machine with pods has all that describes them, and another one nothing of it.
+Fault checkPods(const Machine &machine) {
+  if (!machine.has_hosts_per_pod()) {
+    if (!machine.has_inter_pod() && !machine.has_uplinks_per_pod()) {
+      return {};
+    }
+    return llvm::formatv("machine.{0} is of pods, but there is no machine.hosts_per_pod; add hosts_per_pod: 32, or leave it out",
+                         machine.has_inter_pod() ? "inter_pod" : "uplinks_per_pod");
+  }
+  if (!machine.has_ranks_per_host() && !machine.has_preset()) {
+    return llvm::formatv("machine.hosts_per_pod is {0}, but all ranks are on one host; add ranks_per_host: 8", machine.hosts_per_pod());
+  }
+  if (!machine.has_inter_pod()) {
+    return llvm::formatv("machine.hosts_per_pod is {0}, but there is no machine.inter_pod; add inter_pod {{ latency_us: 14 "
+                         "bandwidth_gb_per_s: 48 }",
+                         machine.hosts_per_pod());
+  }
+  return {};
+}
+
+// Checks that the ranks of a host divide among its rails.
+Fault checkRails(const Machine &machine) {
+  if (!machine.rails()) {
+    return {};
+  }
+  if (!machine.has_ranks_per_host() || !machine.has_adapters_per_host()) {
+    return llvm::formatv("machine.rails is true, but there is no machine.{0}; add {0}: 8",
+                         machine.has_ranks_per_host() ? "adapters_per_host" : "ranks_per_host");
+  }
+  if (machine.ranks_per_host() % machine.adapters_per_host() != 0) {
+    return llvm::formatv(
+        "machine.rails is true, but machine.ranks_per_host {0} is not divisible by machine.adapters_per_host {1}; each adapter "
+        "is of equally many ranks",
+        machine.ranks_per_host(), machine.adapters_per_host());
+  }
+  return {};
+}
+
 } // namespace
 
 Fault checkMachine(const Job &job) {
   const Machine &machine = job.machine();
-  for (const Fault &fault :
-       {checkRates("machine.device.products", machine.device().products()),
-        checkRates("machine.device.convolutions", machine.device().convolutions()),
-        checkRates("machine.device.attentions", machine.device().attentions()), checkLinks("machine.intra_host", machine.intra_host()),
-        checkLinks("machine.inter_host", machine.inter_host())}) {
+  for (const Fault &fault : {checkRates("machine.device.products", machine.device().products()),
+                             checkRates("machine.device.convolutions", machine.device().convolutions()),
+                             checkRates("machine.device.attentions", machine.device().attentions()),
+                             checkLinks("machine.intra_host", machine.intra_host()), checkLinks("machine.inter_host", machine.inter_host()),
+                             checkLinks("machine.inter_pod", machine.inter_pod()), checkPods(machine), checkRails(machine)}) {
     if (!fault.empty()) {
       return fault;
     }

@@ -367,10 +367,16 @@ private:
     if (!hosts) {
       return table.null();
     }
-    return table.global(table.record<ashlar_rt_links>({table.u64(hosts.getRanksPerHost()), table.u64(hosts.getAdapters()),
-                                                       table.u64(numberOf(op, exec::kHandOverAttr)),
-                                                       linkTable(op->getAttrOfType<dist::CostsAttr>(exec::kLinksAttr)),
-                                                       linkTable(op->getAttrOfType<dist::CostsAttr>(exec::kStageLinksAttr))}));
+    auto rateOf = [&](size_t link) { // of messages
+      ArrayRef<dist::KindCostsAttr> kinds = hosts.getLinks().getKinds();
+      const auto *own = llvm::find_if(kinds, [](dist::KindCostsAttr kind) { return kind.getKind() == CollectiveKind::Permute; });
+      return (own == kinds.end() ? hosts.getLinks().getBytesPerUs() : own->getBytesPerUs())[link];
+    };
+    return table.global(table.record<ashlar_rt_links>(
+        {table.u64(hosts.getRanksPerHost()), table.u64(hosts.getAdapters()), table.u32(hosts.getRails()), table.u64(hosts.getHostsPerPod()),
+         table.u64(hosts.getUplinks()), table.u64(rateOf(1)), table.u64(hosts.getHostsPerPod() == 0 ? 0 : rateOf(2)),
+         table.u64(numberOf(op, exec::kHandOverAttr)), linkTable(op->getAttrOfType<dist::CostsAttr>(exec::kLinksAttr)),
+         linkTable(op->getAttrOfType<dist::CostsAttr>(exec::kStageLinksAttr))}));
   }
 
   Constant *feature(const FeatureInfo &info) {

@@ -250,16 +250,23 @@ LogicalResult CostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, Ar
   return success();
 }
 
-LogicalResult HostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t ranksPerHost, int64_t adapters,
-                                int64_t devicesPerRank, bool atOnce, CostsAttr links) {
+LogicalResult HostsAttr::verify(function_ref<InFlightDiagnostic()> emitError, int64_t ranksPerHost, int64_t adapters, int64_t hostsPerPod,
+                                int64_t uplinks, bool rails, int64_t devicesPerRank, bool atOnce, CostsAttr links) {
   for (auto [number, what] :
        {std::pair(ranksPerHost, "ranks"), std::pair(adapters, "adapters"), std::pair(devicesPerRank, "devices a rank")}) {
     if (number < 1) { // C1
       return emitError() << "hosts have " << number << " " << what << ", which is not positive";
     }
   }
-  if (links.getLatencyNs().size() != 2) { // C2
-    return emitError() << "hosts have " << links.getLatencyNs().size() << " links, not one within a host and one between hosts";
+  if (hostsPerPod < 0 || uplinks < 0 || (hostsPerPod == 0) != (uplinks == 0)) { // C3
+    return emitError() << "hosts have " << hostsPerPod << " hosts a pod and " << uplinks << " uplinks, which are not both positive";
+  }
+  if (rails && ranksPerHost % adapters != 0) { // C4
+    return emitError() << "hosts have rails, and " << ranksPerHost << " ranks, not divisible by " << adapters << " adapters";
+  }
+  if (const size_t given = links.getLatencyNs().size(); given != (hostsPerPod == 0 ? 2 : 3)) { // C2
+    return emitError() << "hosts have " << given << " links, not one within a host and one between hosts"
+                       << (hostsPerPod == 0 ? "" : ", and one between pods");
   }
   return success();
 }

@@ -293,16 +293,21 @@ def Dist_HostsAttr : Dist_Attr<"Hosts", "hosts"> {
   let summary = "The hosts of the devices, from which the costs of any mesh of them follow";
   let description = [{
     Device p of a mesh, row-major, is in rank p / `devices_per_rank`, or in the rank that `device_ids` of `dist.mesh` says; rank r is on host
-    r / `ranks_per_host`. `links` has two entries: the link within a host, and one adapter between hosts. A host has `adapters` of them, which
-    its ranks share. With `at_once` a host sends to all others at the same time, so that a reduction waits for one message between two hosts
+    r / `ranks_per_host`. `links` has an entry for the link within a host, and one for an adapter between hosts. A host has `adapters` of them,
+    which its ranks share. With `hosts_per_pod` host h is in pod h / `hosts_per_pod`, and a third entry is an uplink between pods, of which a
+    pod has `uplinks`; without it all hosts are one pod. With `rails` rank r of a host sends by adapter r * `adapters` / `ranks_per_host` of it
+    alone. With `at_once` a host sends to all others at the same time, so that a reduction waits for one message between two hosts
     and for two between more; else messages follow each other, as in a tree over all ranks.
 
         #dist.hosts<ranks_per_host = 8, adapters = 8, devices_per_rank = 1,
                     links = <latency_ns = [15600, 12000], bytes_per_us = [214000, 48000], beside = [0, 1]>>
 
-    **Constraints:** (C1) numbers >= 1; (C2) `links` has two entries.
+    **Constraints:** (C1) numbers >= 1; (C2) `links` has two entries, with pods three; (C3) `hosts_per_pod` and `uplinks` are both there, or
+    none of them; (C4) with `rails`, `ranks_per_host` is divisible by `adapters`.
   }];
-  let parameters = (ins "int64_t":$ranks_per_host, "int64_t":$adapters, "int64_t":$devices_per_rank,
+  let parameters = (ins "int64_t":$ranks_per_host, "int64_t":$adapters, DefaultValuedParameter<"int64_t", "0">:$hosts_per_pod,
+                        DefaultValuedParameter<"int64_t", "0">:$uplinks, DefaultValuedParameter<"bool", "false">:$rails,
+                        "int64_t":$devices_per_rank,
                         DefaultValuedParameter<"bool", "false">:$at_once, "CostsAttr":$links);
   let assemblyFormat = "`<` struct(params) `>`";
   let genVerifyDecl = 1;

@@ -8,10 +8,6 @@
 
 #include "llvm/Support/MathExtras.h"
 
-#include <map>
-#include <numeric>
-#include <set>
-
 using namespace mlir;
 
 namespace ashlar::analysis {
@@ -64,37 +60,6 @@ SmallVector<Link> readLinks(dist::CostsAttr costs) {
   }
   llvm::for_each(costs.getBeside(), [&](int64_t axis) { links[axis].movesBeside = true; });
   return links;
-}
-
-// Returns the latency of one of the messages of a collective (collectiveMessages), so that all together take as long as those between
-// hosts, each of which sends to all others at once: two of a tensor that is reduced, or sent to all, on more than two hosts, else one.
-int64_t latencyAtOnce(CollectiveKind kind, int64_t latencyNs, const GroupsOnHosts &groups) {
-  const bool comesBack = kind == CollectiveKind::AllReduce || kind == CollectiveKind::Broadcast;
-  const int64_t messages = collectiveMessages(kind, groups.members);
-  return static_cast<int64_t>((__int128(latencyNs) * (comesBack && groups.hosts > 2 ? 2 : 1) + messages - 1) / messages);
-}
-
-// Returns the link between hosts for a device of such groups. What a device sends (collectiveBytes) takes as long as what all of its host
-// send goes through the host's adapters; no faster than within a host, and a message by one adapter.
-Link betweenHosts(dist::HostsAttr hosts, const GroupsOnHosts &groups) {
-  const SmallVector<Link> classes = readLinks(hosts.getLinks());
-  const Link &within = classes[0], &between = classes[1];
-  Link link = between;
-  for (CollectiveKind kind : kSendingKinds) {
-    const MessageCost one = between.of(kind);
-    const bool isMessage = kind == CollectiveKind::Permute || kind == CollectiveKind::Halo;
-    // Of a tensor that all divide, so that nothing is rounded.
-    const int64_t bytes = groups.members * groups.hosts;
-    const int64_t sent = isMessage ? bytes : dist::collectiveBytes(kind, bytes, groups.members);
-    const __int128 rate = __int128(one.bytesPerUs) * std::min(hosts.getAdapters(), groups.devices) * sent / hostBytes(kind, bytes, groups);
-    const __int128 most = isMessage ? one.bytesPerUs : within.of(kind).bytesPerUs;
-    const int64_t latency = isMessage || !hosts.getAtOnce() ? one.latencyNs : latencyAtOnce(kind, one.latencyNs, groups);
-    const MessageCost shared{latency, static_cast<int64_t>(std::clamp<__int128>(rate, 1, most))};
-    if (!(shared == one)) {
-      link.set(kind, shared);
-    }
-  }
-  return link;
 }
 
 } // namespace
@@ -151,86 +116,6 @@ SmallVector<Link> axisLinks(dist::MeshAttr mesh, dist::CostsAttr costs) {
 MeshLinks linksOf(dist::MeshOp mesh) {
   return {axisLinks(mesh.getMesh(), mesh.getCostsAttr()), mesh.getHostsAttr(),
           llvm::to_vector(mesh.getDeviceIds().value_or(ArrayRef<int64_t>()))};
-}
-
-GroupsOnHosts groupsOnHosts(int64_t ranksPerHost, int64_t devicesPerRank, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds,
-                            ArrayRef<int64_t> axes, int64_t firstRank) {
-  const int64_t devices = std::accumulate(axisSizes.begin(), axisSizes.end(), int64_t(1), std::multiplies<>());
-  std::map<int64_t, std::map<int64_t, int64_t>> groups; // members of each by host
-  GroupsOnHosts found;
-  for (int64_t axis : axes) {
-    found.members *= axisSizes[axis];
-  }
-  for (int64_t device = 0; device < devices; ++device) {
-    int64_t group = 0; // the device with coordinate 0 along the axes
-    for (int64_t axis = 0, stride = devices; axis < static_cast<int64_t>(axisSizes.size()); ++axis) {
-      stride /= axisSizes[axis];
-      group += llvm::is_contained(axes, axis) ? 0 : device / stride % axisSizes[axis] * stride;
-    }
-    ++groups[group][(firstRank + (deviceIds.empty() ? device / devicesPerRank : deviceIds[device])) / ranksPerHost];
-  }
-  std::map<int64_t, std::pair<int64_t, int64_t>> ofHost; // groups that are on other hosts too, their members
-  for (const auto &hosts : llvm::make_second_range(groups)) {
-    found.hosts = std::max(found.hosts, static_cast<int64_t>(hosts.size()));
-    for (auto [host, members] : hosts) {
-      auto &[count, ofGroups] = ofHost[host];
-      count += hosts.size() > 1;
-      ofGroups += hosts.size() > 1 ? members : 0;
-      found.groups = std::max(found.groups, count);
-      found.devices = std::max(found.devices, ofGroups);
-    }
-  }
-  return found;
-}
-
-int64_t hostBytes(CollectiveKind kind, int64_t operandBytes, const GroupsOnHosts &on) {
-  const int64_t others = on.hosts - 1;
-  auto count = [&]() -> __int128 {
-    const __int128 ofGroups = __int128(operandBytes) * on.groups, ofDevices = __int128(operandBytes) * on.devices;
-    switch (kind) {
-    case CollectiveKind::Slice:
-      return 0;
-    case CollectiveKind::AllReduce:
-      return ofGroups * 2 * others / on.hosts;
-    case CollectiveKind::ReduceScatter:
-      return ofGroups * others / on.hosts;
-    case CollectiveKind::AllGather:
-      return ofDevices * others;
-    case CollectiveKind::Broadcast:
-      return on.hosts <= 2 ? ofGroups : ofGroups * 2 * others / on.hosts;
-    case CollectiveKind::AllToAll:
-      return on.groups == 0 ? 0 : ofDevices * (on.members - on.devices / on.groups) / on.members;
-    case CollectiveKind::Permute:
-      return ofDevices;
-    case CollectiveKind::Halo:
-      return ofGroups;
-    }
-    llvm_unreachable("unknown collective");
-  };
-  return static_cast<int64_t>(std::min<__int128>(count(), INT64_MAX));
-}
-
-SmallVector<Link> hostLinks(dist::HostsAttr hosts, ArrayRef<int64_t> axisSizes, ArrayRef<int64_t> deviceIds) {
-  const Link within = readLinks(hosts.getLinks()).front();
-  SmallVector<Link> links;
-  for (int64_t axis = 0; axis < static_cast<int64_t>(axisSizes.size()); ++axis) {
-    const GroupsOnHosts groups = groupsOnHosts(hosts.getRanksPerHost(), hosts.getDevicesPerRank(), axisSizes, deviceIds, axis);
-    links.push_back(groups.hosts == 1 ? within : betweenHosts(hosts, groups));
-  }
-  return links;
-}
-
-Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to) {
-  auto hostOf = [&](int64_t stage, int64_t device) { return (stage * devices + device) / hosts.getRanksPerHost(); };
-  std::map<int64_t, int64_t> leaving; // ranks of a host that send to another one
-  int64_t most = 0;
-  for (int64_t device = 0; device < devices; ++device) {
-    if (hostOf(from, device) != hostOf(to, device)) {
-      most = std::max(most, ++leaving[hostOf(from, device)]);
-    }
-  }
-  return most == 0 ? readLinks(hosts.getLinks()).front()
-                   : betweenHosts(hosts, {/*members=*/2, /*hosts=*/2, /*groups=*/most, /*devices=*/most});
 }
 
 int64_t stageMessagePs(int64_t bytes, const Link &link) {

@@ -98,15 +98,19 @@ GroupsOnHosts groupsOnHosts(int64_t ranksPerHost, int64_t devicesPerRank, llvm::
 int64_t hostBytes(CollectiveKind kind, int64_t operandBytes, const GroupsOnHosts &groups);
 
 // Returns the link of each axis of a mesh on hosts. It is that between hosts when a group over the axis has devices on two. What a device
-// sends then has the rate at which what its host sends (hostBytes) goes through the host's adapters. No faster than within a host.
-// Where hosts send at once, a message of a collective (collectiveMessages) has its share of the time of those between hosts.
+// sends then has the rate at which what its host sends (hostBytes) goes through the host's adapters; with rails through the adapters of
+// these ranks, and a message between two rails goes over a link of the host first. No faster than within a host. It is that between pods
+// when a group has devices in two: then the bytes of a pod, counted like the bytes of a host, go through the pod's uplinks, no faster than
+// between hosts. Where hosts send at once, a message of a collective (collectiveMessages) has its share of the time of those between hosts.
 //   mesh 2 x 4, 4 ranks and 1 adapter a host, 1000 bytes/us   ->  {250 bytes/us: four groups share it; within a host}
 //   mesh 8, 4 ranks and 1 adapter a host                      ->  {1750 bytes/us: 2 * 7/8 of a tensor where the host sends 2 * 1/2 of it}
+//   mesh 8, 2 ranks and adapters a host, 2 hosts and 1 uplink a pod, all of 1000 bytes/us  ->  {1750 bytes/us: 2 * 1/2 by the uplink}
 //   mesh 4, 2 ranks a host, 20 ms between hosts, at once      ->  {5 ms for each of the 4 messages of an all-reduce, which take 20 ms}
 llvm::SmallVector<Link> hostLinks(dist::HostsAttr hosts, llvm::ArrayRef<int64_t> axisSizes, llvm::ArrayRef<int64_t> deviceIds);
 
 // Returns the link that messages between two stages of a pipeline go by, each of `devices` ranks, from every rank to the one of the same
-// place in the other stage: that between hosts, shared by all that send, when any two of these are on two hosts.
+// place in the other stage: that between hosts, shared by all that send, when any two of these are on two hosts; that between pods in the
+// same way.
 //   stages of 2 ranks, 2 ranks a host  ->  between hosts;   4 ranks a host, stages 0 and 1  ->  within a host
 Link stageLink(dist::HostsAttr hosts, int64_t devices, int64_t from, int64_t to);
 

@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 33
+#define ASHLAR_RT_ABI_VERSION 34
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -444,12 +444,15 @@ typedef struct {
 } ashlar_rt_link;
 
 // The machine for which the times of a variant were predicted. Rank r is on host r / ranks_per_host, whose ranks share the adapters between
-// hosts. A collective takes messages * latency + bytes / rate.
+// hosts; host h is in pod h / hosts_per_pod, whose ranks share its uplinks. A collective takes messages * latency + bytes / rate.
 typedef struct {
   uint64_t ranks_per_host, adapters_per_host;
-  uint64_t hand_over_ps;        // that a collective with a token takes besides
-  const ashlar_rt_link *axes;   // one an axis
-  const ashlar_rt_link *stages; // one a stage: of a message (ASHLAR_RT_PERMUTE) from it to this one
+  uint32_t rails;                                     // 1: rank r of a host sends by adapter r * adapters / ranks of it alone
+  uint64_t hosts_per_pod, uplinks_per_pod;            // 0: all hosts are one pod
+  uint64_t adapter_bytes_per_us, uplink_bytes_per_us; // of a message (ASHLAR_RT_PERMUTE) over one; without pods the latter is 0
+  uint64_t hand_over_ps;                              // that a collective with a token takes besides
+  const ashlar_rt_link *axes;                         // one an axis
+  const ashlar_rt_link *stages;                       // one a stage: of a message (ASHLAR_RT_PERMUTE) from it to this one
 } ashlar_rt_links;
 
 // The programs for one mesh, or, where a pipeline has several stages, the programs of one stage: a variant a stage, of one name and mesh,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The links that a transfer takes, and its part in each: a host's adapters, or the own links of ranks of one host. Sending and receiving
-// have links of their own.
+// The links that a transfer takes, and its part in each: the adapters of a host, or of a rail, and a pod's uplinks, or the own links of
+// ranks of one host.
+// Sending and receiving have links of their own.
 
 #ifndef ASHLAR_RUNTIME_SIMULATE_LINK_USES_H
 #define ASHLAR_RUNTIME_SIMULATE_LINK_USES_H
@@ -16,16 +17,17 @@
 
 namespace ashlar::rt {
 
-// The times of links alone already count that all groups over the same axes share a host's adapters, and all messages of a stage to
-// another one. So these together take the adapters that they can use, and a rank its part of them. Within a host a transfer takes the whole
-// link of each of its ranks, and none where the devices themselves move the data. Without a machine nothing is shared.
+// The times of links alone already count that all groups over the same axes share a host's adapters and a pod's uplinks, and all messages
+// of a stage to another one. So these together take the links that they can use, and a rank its part of them: of the uplinks all where they
+// limit it, and then less of the adapters, and the other way round. Within a host a transfer takes the whole link of each of its ranks, and
+// none where the devices themselves move the data. Without a machine nothing is shared.
 class LinkUses {
 public:
   // They outlive it.
   LinkUses(const SimulatedMachine &machine, const StepTables &tables, const RankClasses &ranks);
 
-  // Returns the number of links of all classes of hosts and ranks.
-  uint32_t count() const { return static_cast<uint32_t>(2 * (ranks.hosts.size() + ranks.classes.size())); }
+  // Returns the number of links of all classes of pools, pods and ranks.
+  uint32_t count() const { return static_cast<uint32_t>(2 * (ranks.pools.size() + ranks.pods.size() + ranks.classes.size())); }
 
   // Returns the uses of all groups over an axis set that have these classes.
   std::vector<LinkUse> ofGroup(uint32_t axisSet, const std::vector<uint32_t> &classes) const;
@@ -34,15 +36,26 @@ public:
   std::vector<LinkUse> ofMessage(uint32_t from, uint32_t to) const;
 
 private:
-  uint64_t hostOf(uint32_t rank) const { return rank / machine.ranksPerHost; }
-  uint64_t demandOf(uint64_t devices) const;
-  uint64_t countOn(uint32_t host, uint32_t rankClass) const;
-  void countSpanning();
+  // Most ranks of a pool of adapters that send to other hosts, and of a pod that send to others.
+  struct Leaving {
+    uint64_t pools = 0, pods = 0;
+  };
+  // The part that each of them takes of the adapters of its pool, and of the uplinks of its pod.
+  struct Parts {
+    uint64_t ofPool, ofPod;
+  };
+  // The first link of a kind of place.
+  uint32_t firstOfPods() const { return static_cast<uint32_t>(2 * ranks.pools.size()); }
+  uint32_t firstOfRanks() const { return static_cast<uint32_t>(2 * (ranks.pools.size() + ranks.pods.size())); }
+
+  Parts partsOf(const Leaving &most) const;
+  Leaving countMessages(uint32_t fromStage, uint32_t toStage) const;
+  void countGroups();
 
   const SimulatedMachine &machine;
   const StepTables &tables;
   const RankClasses &ranks;
-  std::vector<std::vector<uint64_t>> spanning; // [axis set][stage]: most ranks of a host whose groups have others, too
+  std::vector<std::vector<Leaving>> ofGroups; // [axis set][stage]
 };
 
 } // namespace ashlar::rt

@@ -19,6 +19,11 @@ SimulatedMachine plannedMachine(const Stages &stages) {
     }
     machine.ranksPerHost = std::max<uint64_t>(links->ranks_per_host, 1);
     machine.adaptersPerHost = std::max<uint64_t>(links->adapters_per_host, 1);
+    machine.hasRails = links->rails != 0;
+    machine.hostsPerPod = links->hosts_per_pod;
+    machine.uplinksPerPod = std::max<uint64_t>(links->uplinks_per_pod, 1);
+    machine.adapterBytesPerUs = std::max<uint64_t>(links->adapter_bytes_per_us, 1);
+    machine.uplinkBytesPerUs = std::max<uint64_t>(links->uplink_bytes_per_us, 1);
     machine.handOverPs = links->hand_over_ps;
     machine.axes.assign(links->axes, links->axes + stage.num_axes);
     machine.stages.resize(stages.size());

@@ -13,12 +13,23 @@
 
 namespace ashlar::rt {
 
-// Rank r is on host r / ranksPerHost. Without links communication takes no time.
+// Rank r is on host r / ranksPerHost, host h in pod h / hostsPerPod. Without links communication takes no time.
 struct SimulatedMachine {
   uint64_t ranksPerHost = UINT64_MAX, adaptersPerHost = 1;
-  uint64_t handOverPs = 0;                         // of a collective that is only started
-  std::vector<ashlar_rt_link> axes;                // one an axis of the mesh
-  std::vector<std::vector<ashlar_rt_link>> stages; // [to][from]: of messages between stages
+  bool hasRails = false;                                // each adapter has ranks of its own, ranksPerHost / adaptersPerHost in turn
+  uint64_t hostsPerPod = 0, uplinksPerPod = 1;          // 0: all hosts are one pod
+  uint64_t adapterBytesPerUs = 1, uplinkBytesPerUs = 1; // of a message over one
+  uint64_t handOverPs = 0;                              // of a collective that is only started
+  std::vector<ashlar_rt_link> axes;                     // one an axis of the mesh
+  std::vector<std::vector<ashlar_rt_link>> stages;      // [to][from]: of messages between stages
+
+  // The pool of ranks that share adapters with a rank, a host or a rail of it; and how many adapters they share.
+  uint64_t poolOf(uint64_t rank) const { return hasRails ? rank / (ranksPerHost / adaptersPerHost) : hostOf(rank); }
+  uint64_t adaptersPerPool() const { return hasRails ? 1 : adaptersPerHost; }
+
+  // The host and the pod of a rank.
+  uint64_t hostOf(uint64_t rank) const { return rank / ranksPerHost; }
+  uint64_t podOf(uint64_t rank) const { return hostsPerPod == 0 ? 0 : hostOf(rank) / hostsPerPod; }
 
   // Returns the link that groups over axes go by: the worse of theirs in each number.
   ashlar_rt_link groupLink(const std::vector<uint32_t> &axes) const;

@@ -27,8 +27,14 @@ private:
 
 class Refinement {
 public:
-  Refinement(const StepTables &tables, uint32_t ranks, uint64_t ranksPerHost, const std::set<uint32_t> &alone)
-      : ranks(ranks), perStage(ranks / tables.stages.size()), ranksPerHost(ranksPerHost) {
+  Refinement(const StepTables &tables, uint32_t ranks, const SimulatedMachine &machine, const std::set<uint32_t> &alone)
+      : ranks(ranks), perStage(ranks / tables.stages.size()), machine(machine) {
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      pools.resize(machine.poolOf(rank) + 1);
+      pools.back().push_back(rank);
+      pods.resize(machine.podOf(rank) + 1);
+      pods.back().push_back(rank);
+    }
     for (const std::vector<uint32_t> &axes : tables.axisSets) {
       groups.emplace_back();
       for (const ashlar_rt_variant &stage : tables.stages) {
@@ -62,8 +68,6 @@ public:
   }
 
 private:
-  uint32_t hostOf(uint32_t rank) const { return static_cast<uint32_t>(rank / ranksPerHost); }
-
   // Gives each rank of a list a colour that follows from the colours of all of them.
   void addColourOf(const Colours &members, Palette &palette, std::vector<Colours> &signatures) const {
     Colours seen;
@@ -92,12 +96,16 @@ private:
       for (uint32_t device = 0; device < perStage; ++device) {
         const uint32_t rank = stage * perStage + device, peer = other * perStage + device;
         signatures[rank].push_back(colours[peer]);
-        signatures[rank].push_back(hostOf(rank) == hostOf(peer));
+        signatures[rank].push_back(machine.hostOf(rank) == machine.hostOf(peer));
+        signatures[rank].push_back(machine.podOf(rank) == machine.podOf(peer));
       }
     }
-    Palette ofHosts, all;
-    for (const Colours &members : hosts()) {
-      addColourOf(members, ofHosts, signatures);
+    Palette ofPools, ofPods, all;
+    for (const Colours &members : pools) {
+      addColourOf(members, ofPools, signatures);
+    }
+    for (const Colours &members : pods) {
+      addColourOf(members, ofPods, signatures);
     }
     for (uint32_t rank = 0; rank < ranks; ++rank) {
       colours[rank] = all.colourOf(signatures[rank]);
@@ -105,12 +113,24 @@ private:
     number = all.size();
   }
 
-  std::vector<Colours> hosts() const {
-    std::vector<Colours> found(hostOf(ranks - 1) + 1);
-    for (uint32_t rank = 0; rank < ranks; ++rank) {
-      found[hostOf(rank)].push_back(rank);
+  // Collects the places of different content, and gives each class that of its ranks.
+  void describePlaces(const std::vector<Colours> &places, uint32_t RankClasses::Class::*place, std::vector<RankClasses::Content> &found,
+                      RankClasses &result) const {
+    std::map<RankClasses::Content, uint32_t> contents;
+    for (const Colours &members : places) {
+      std::map<uint32_t, uint32_t> counts;
+      for (uint32_t rank : members) {
+        ++counts[colours[rank]];
+      }
+      const RankClasses::Content content(counts.begin(), counts.end());
+      const auto [known, isNew] = contents.try_emplace(content, static_cast<uint32_t>(contents.size()));
+      if (isNew) {
+        found.push_back(content);
+      }
+      for (auto [colour, count] : content) {
+        result.classes[colour].*place = known->second;
+      }
     }
-    return found;
   }
 
   RankClasses describe() const {
@@ -123,21 +143,8 @@ private:
       each.first = rank;
       ++each.ranks;
     }
-    std::map<std::vector<std::pair<uint32_t, uint32_t>>, uint32_t> contents;
-    for (const Colours &members : hosts()) {
-      std::map<uint32_t, uint32_t> counts;
-      for (uint32_t rank : members) {
-        ++counts[colours[rank]];
-      }
-      const std::vector<std::pair<uint32_t, uint32_t>> content(counts.begin(), counts.end());
-      const auto [found, isNew] = contents.try_emplace(content, static_cast<uint32_t>(contents.size()));
-      if (isNew) {
-        result.hosts.push_back(content);
-      }
-      for (auto [colour, count] : content) {
-        result.classes[colour].host = found->second;
-      }
-    }
+    describePlaces(pools, &RankClasses::Class::pool, result.pools, result);
+    describePlaces(pods, &RankClasses::Class::pod, result.pods, result);
     for (const std::vector<Colours> &ofSet : groups) {
       std::vector<std::vector<uint32_t>> &ofClass = result.groups.emplace_back(number);
       for (const Colours &members : ofSet) {
@@ -155,7 +162,8 @@ private:
   }
 
   const uint32_t ranks, perStage;
-  const uint64_t ranksPerHost;
+  const SimulatedMachine &machine;
+  std::vector<Colours> pools, pods;                   // ranks
   std::vector<std::vector<Colours>> groups;           // by axis set: ranks
   std::set<std::pair<uint32_t, uint32_t>> neighbours; // stages that a channel connects
   Colours colours;                                    // by rank, numbered by the first rank of each
@@ -164,7 +172,12 @@ private:
 
 } // namespace
 
-RankClasses classifyRanks(const StepTables &tables, uint32_t ranks, uint64_t ranksPerHost, const std::vector<uint32_t> &alone) {
+uint64_t RankClasses::countIn(const Content &place, uint32_t rankClass) {
+  const auto found = std::find_if(place.begin(), place.end(), [&](const auto &each) { return each.first == rankClass; });
+  return found == place.end() ? 0 : found->second;
+}
+
+RankClasses classifyRanks(const StepTables &tables, uint32_t ranks, const SimulatedMachine &machine, const std::vector<uint32_t> &alone) {
   std::set<uint32_t> all(alone.begin(), alone.end());
   for (const ashlar_rt_variant &stage : tables.stages) {
     const Mesh mesh(stage);
@@ -176,7 +189,7 @@ RankClasses classifyRanks(const StepTables &tables, uint32_t ranks, uint64_t ran
       }
     }
   }
-  return Refinement(tables, ranks, ranksPerHost, all).run();
+  return Refinement(tables, ranks, machine, all).run();
 }
 
 } // namespace ashlar::rt

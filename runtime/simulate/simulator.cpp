@@ -149,7 +149,7 @@ Status simulateSteps(const StepTables &tables, const SimulatedMachine &machine, 
     }
   }
   result = Simulation();
-  result.ranks = classifyRanks(tables, ranks, machine.ranksPerHost, alone);
+  result.ranks = classifyRanks(tables, ranks, machine, alone);
   for (ActorTimes &times : Scene(tables, machine, options, result.ranks).play()) {
     const uint32_t stage = result.ranks.classes[result.classes.size()].stage;
     SimulatedClass &each = result.classes.emplace_back();

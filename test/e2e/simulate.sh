@@ -72,6 +72,28 @@ planned, slow = (json.load(open(name))["step_ns"] for name in sys.argv[1:])
 sys.exit(slow <= planned)
 END
 
+# Two pods of two hosts of a rank, with an uplink each: sums over four ranks go between pods, as planned, and longer than between hosts.
+echo 'machine { ranks_per_host: 1 inter_host { latency_us: 5 bandwidth_gb_per_s: 1 } hosts_per_pod: 2 uplinks_per_pod: 1 inter_pod { latency_us: 8 } }' > pods.txtpb
+compile mlp_zero1 --machine pods.txtpb
+"$sim" mlp_zero1 --json planned_pods.json > planned.log
+python3 "$here/check_simulation.py" mlp_zero1.json planned_pods.json || fail "a job in two pods is not simulated as it was planned"
+"$sim" mlp_zero1 --json given.json --machine pods.txtpb > given.log
+cmp planned_pods.json given.json || fail "the pods of a file are others"
+sed 's/ hosts_per_pod.*} }/ }/' pods.txtpb > hosts_alone.txtpb
+"$sim" mlp_zero1 --json hosts_alone.json --machine hosts_alone.txtpb > given.log
+"$sim" mlp_zero1 --json slow_pods.json --fault slow-link=inter_pod:2 > fault.log
+python3 - hosts_alone.json planned_pods.json slow_pods.json << 'END' || fail "uplinks do not make the step longer, or slow ones not longer still"
+import json, sys
+alone, pods, slow = (json.load(open(name))["step_ns"] for name in sys.argv[1:])
+sys.exit(not alone < pods < slow)
+END
+
+# Stages of four ranks on three hosts of a pod and one of the next: messages between stages, and sums, use one uplink.
+echo 'machine { ranks_per_host: 2 inter_host { latency_us: 5 bandwidth_gb_per_s: 1 } hosts_per_pod: 3 uplinks_per_pod: 1 inter_pod { latency_us: 8 } }' > pods.txtpb
+compile transformer_3d --machine pods.txtpb
+"$sim" transformer_3d --json shared.json > shared.log
+python3 "$here/check_simulation.py" --shared transformer_3d.json shared.json || fail "stages do not share uplinks: $(cat shared.log)"
+
 # A trace of the ranks that are asked for; each of the other ranks is left out.
 "$sim" mlp_pipeline_1f1b --trace trace.json --ranks 0,3 > ranks.log
 python3 "$here/check_simulation.py" --trace trace.json 0 3 || fail "the trace is not that of ranks 0 and 3"
@@ -96,10 +118,10 @@ expect_line "short is no compiled program: a segment lies outside of the file; g
 python3 - << 'END'
 data = open("mlp", "rb").read()
 name = b"ashlar\0\0"
-at = data.index(name + (33).to_bytes(8, "little"))
-open("other", "wb").write(data[:at + len(name)] + (32).to_bytes(8, "little") + data[at + len(name) + 8:])
+at = data.index(name + (34).to_bytes(8, "little"))
+open("other", "wb").write(data[:at + len(name)] + (33).to_bytes(8, "little") + data[at + len(name) + 8:])
 END
-expect_line "other has ABI version 32 but this tool has 33; compile it again" other
+expect_line "other has ABI version 33 but this tool has 34; compile it again" other
 expect_line "--ranks 2-4: the program has no rank 4; its 4 ranks are 0 to 3" mlp_pipeline_1f1b --ranks 2-4
 expect_line '--ranks 3-1: "3-1" is no rank and no range of ranks; write all, or such as 0,8-15' mlp_pipeline_1f1b --ranks 3-1
 expect_line "--fault slow-rank=9:2: the program has no rank 9; its 4 ranks are 0 to 3" mlp_pipeline_1f1b --fault slow-rank=9:2
@@ -113,5 +135,10 @@ expect_line "--fault lost-rank=1@5: the run goes on from a checkpoint; give --ch
 echo 'machine { ranks_per_host: 2 }' > lacking.txtpb
 expect_line "lacking.txtpb: has no machine.inter_host, and 4 ranks are on hosts of 2; add inter_host { latency_us: 5 bandwidth_gb_per_s: 12 }" \
   mlp_pipeline_1f1b --machine lacking.txtpb
+echo 'machine { ranks_per_host: 1 inter_host { latency_us: 5 } hosts_per_pod: 2 }' > lacking.txtpb
+expect_line "lacking.txtpb: machine.hosts_per_pod is 2, but there is no machine.inter_pod; add inter_pod { latency_us: 14 bandwidth_gb_per_s: 48 }" \
+  mlp_pipeline_1f1b --machine lacking.txtpb
+expect_line '--fault slow-link=inter_pod:2: nothing goes over links of "inter_pod"; there are "dp", "stages", "intra_host" and "inter_host"' \
+  mlp_pipeline_1f1b --fault slow-link=inter_pod:2
 echo 'machine { preset: H100 }' > preset.txtpb
 expect_line "preset.txtpb: machine.preset H100 is of GPUs, and the target of the executable is cpu; leave it out" mlp_pipeline_1f1b --machine preset.txtpb

@@ -156,6 +156,43 @@ def adapters_per_host(bench):
         expect(rates(axes, f"{hosts} adapters_per_host: {adapters}"), expected, f"{axes}, {adapters} adapters")
 
 
+@case("machine.hosts_per_pod", "machine.uplinks_per_pod", "machine.inter_pod.latency_us", "machine.inter_pod.bandwidth_gb_per_s",
+      "machine.inter_pod.moves_beside")
+def pods(bench):
+    matrix_model(bench)
+    hosts = "ranks_per_host: 2 adapters_per_host: 2 intra_host { latency_us: 1 bandwidth_gb_per_s: 10 } inter_host { latency_us: 2 bandwidth_gb_per_s: 1 }"
+    def links(machine, axes=(("a", 2), ("b", 2), ("c", 2))):
+        dist = costs_of(bench.emit("dist", product_job("mode: DATA_PARALLEL", mesh(*axes), f"machine {{ {hosts} {machine} }}", batch=8)))
+        kinds = re.search(r"<kind = permute, latency_ns = \[(.*?)\], bytes_per_us = \[(.*?)\]>", dist)
+        found = kinds or re.search(r"latency_ns = \[(.*?)\], bytes_per_us = \[(.*?)\]", dist)
+        beside = re.search(r"beside = \[(.*?)\]", dist)
+        return tuple([int(x) for x in group.split(", ")] for group in found.groups()), beside[1]
+    # Axis a is between pods of two hosts, b between hosts, c within one. Of a message of each of four ranks an uplink carries a fourth at a time.
+    for machine, a, beside in (
+            ("hosts_per_pod: 2 inter_pod { latency_us: 5 bandwidth_gb_per_s: 1 } uplinks_per_pod: 1", (5000, 250), "0, 1"),
+            ("hosts_per_pod: 2 inter_pod { latency_us: 5 } uplinks_per_pod: 2", (5000, 500), "0, 1"),
+            ("hosts_per_pod: 2 inter_pod { bandwidth_gb_per_s: 0.5 moves_beside: false } uplinks_per_pod: 2", (2000, 250), "1"),
+            ("hosts_per_pod: 2 inter_pod {}", (2000, 1000), "0, 1"),  # as many uplinks as adapters
+            ("hosts_per_pod: 4 inter_pod { latency_us: 5 } uplinks_per_pod: 1", (2000, 1000), "0, 1")):
+        expect(links(machine), (([a[0], 2000, 1000], [a[1], 1000, 10000]), beside), machine)
+
+
+@case("machine.rails")
+def rails(bench):
+    matrix_model(bench)
+    def rate(machine):
+        axes, place = (("a", 2), ("b", 2)), "device_ids: [0, 1, 2, 3]"
+        dist = costs_of(bench.emit("dist", product_job("mode: DATA_PARALLEL", mesh(*axes, extra=place), f"machine {{ {machine} }}", batch=4)))
+        found = re.search(r"<kind = permute, latency_ns = \[.*?\], bytes_per_us = \[(\d+), ", dist)
+        return int(found[1]) if found else int(re.search(r"bytes_per_us = \[(\d+), ", dist)[1])
+    # Groups 0 2 and 1 3. Hosts of 2 ranks and adapters: each rank has its own, with rails or without. One adapter for both is shared.
+    hosts = "ranks_per_host: 2 inter_host { bandwidth_gb_per_s: 1 } "
+    for machine, expected in (("adapters_per_host: 2", 1000), ("adapters_per_host: 2 rails: true", 1000), ("adapters_per_host: 1 rails: true", 500)):
+        expect(rate(hosts + machine), expected, machine)
+    bench.refused(bench.compiler(product_job("mode: DATA_PARALLEL", mesh(("a", 4)), f"machine {{ {hosts} rails: true }}", batch=4), "--report", "r.json"),
+                  "machine.rails is true, but there is no machine.adapters_per_host")
+
+
 @case("machine.ranks_per_host", "machine.intra_host.latency_us", "machine.intra_host.bandwidth_gb_per_s",
       "machine.intra_host.moves_beside", "machine.inter_host.latency_us", "machine.inter_host.bandwidth_gb_per_s",
       "machine.inter_host.moves_beside", "mesh.device_ids")
@@ -279,7 +316,7 @@ def device_tables(bench):
 KINDS = ("ALL_REDUCE", "REDUCE_SCATTER", "ALL_TO_ALL", "ALL_GATHER", "PERMUTE", "BROADCAST", "HALO")
 
 
-@case(*[f"machine.{links}.collectives.{field}" for links in ("intra_host", "inter_host")
+@case(*[f"machine.{links}.collectives.{field}" for links in ("intra_host", "inter_host", "inter_pod")
         for field in ("latency_us", "bandwidth_gb_per_s", "kind", *[f"kind={kind}" for kind in KINDS])])
 def collective_rates(bench):
     matrix_model(bench)
@@ -298,6 +335,14 @@ def collective_rates(bench):
         others, share = ([], 2) if kind == "ALL_REDUCE" else (sums, 1)
         expect(kinds_of(links % (given, "")), others + [(kind.lower(), [9000 // share, 3000], [2000, 4000])], f"{kind} within a host")
         expect(kinds_of(links % ("", given)), others + [(kind.lower(), [3000 // share, 1000], [4000, 10000])], f"{kind} between hosts")
+    # Between pods of a host each; fields that are left out are those of an adapter.
+    pods = links % ("", "collectives { kind: BROADCAST latency_us: 4 }") + " hosts_per_pod: 1 inter_pod { %s }"
+    expect(kinds_of(pods % ""), sums + [("broadcast", [4000, 1000], [2000, 10000])], "between pods, none given")
+    for kind in KINDS:
+        given = f"collectives {{ kind: {kind} latency_us: 3 bandwidth_gb_per_s: 1 }}"
+        share = 2 if kind == "ALL_REDUCE" else 1
+        expected = dict((name, (latency, rate)) for name, latency, rate in kinds_of(pods % given))
+        expect(expected[kind.lower()], ([3000 // share, 1000], [1000, 10000]), f"{kind} between pods")
     expect(kinds_of(links % ("collectives { kind: HALO latency_us: 3 }", "collectives { kind: HALO bandwidth_gb_per_s: 4 }")),
            sums + [("halo", [9000, 3000], [4000, 10000])], "fields of their own")
     # The gradient of w, 128 bytes from each of two ranks in two messages, and the loss, 4 bytes.

@@ -14,6 +14,7 @@ namespace ashlar::sim {
 namespace {
 
 constexpr double kLeastFactor = 0.001, kMostFactor = 1000;
+constexpr std::string_view kIntraHost = "intra_host", kInterHost = "inter_host", kInterPod = "inter_pod";
 
 template <typename Number> bool read(std::string_view text, Number &number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -77,49 +78,60 @@ private:
     return rank < ranks ? rt::Status() : noSuchRank(where, rank, ranks);
   }
 
-  // Whether groups along an axis have ranks on several hosts, in any stage.
-  bool spansHosts(uint32_t axis) const {
+  // The class of the link between two ranks.
+  std::string_view linkBetween(uint64_t one, uint64_t other) const {
+    return machine.hostOf(one) == machine.hostOf(other) ? kIntraHost : machine.podOf(one) == machine.podOf(other) ? kInterHost : kInterPod;
+  }
+
+  // Returns the class of links that groups along an axis go by: the farthest between two ranks of one, in any stage.
+  std::string_view linkOfAxis(uint32_t axis) const {
+    std::string_view farthest = kIntraHost;
     for (const ashlar_rt_variant &stage : stages) {
       const rt::Mesh mesh(stage);
-      auto host = [&](int device) { return static_cast<uint64_t>(mesh.processOf(device)) / machine.ranksPerHost; };
       for (const rt::Group &group : mesh.groups(&axis, 1)) {
-        if (std::any_of(group.begin(), group.end(), [&](int device) { return host(device) != host(group.front()); })) {
-          return true;
+        for (int device : group) {
+          farthest = farther(
+              farthest, linkBetween(static_cast<uint64_t>(mesh.processOf(group.front())), static_cast<uint64_t>(mesh.processOf(device))));
         }
       }
     }
-    return false;
+    return farthest;
   }
 
-  bool stagesSpanHosts() const {
+  // Returns the class of links that messages to the next stage go by.
+  std::string_view linkOfStages() const {
     const uint32_t perStage = ranks / stages.size();
-    bool spans = false;
+    std::string_view farthest = kIntraHost;
     for (uint32_t rank = 0; rank + perStage < ranks; ++rank) {
-      spans |= rank / machine.ranksPerHost != (rank + perStage) / machine.ranksPerHost;
+      farthest = farther(farthest, linkBetween(rank, rank + perStage));
     }
-    return spans;
+    return farthest;
+  }
+
+  static std::string_view farther(std::string_view one, std::string_view other) {
+    return one == kInterPod || other == kInterPod ? kInterPod : one == kInterHost ? one : other;
   }
 
   rt::Status slowLink(const std::string &where, const std::string &key, double factor) {
     const ashlar_rt_variant &first = stages[0];
     faults.slowAxes.resize(first.num_axes, 1);
-    const bool isClass = key == "intra_host" || key == "inter_host";
     bool isUsed = false;
     std::string names;
     for (uint32_t axis = 0; axis < first.num_axes; ++axis) {
       names += fmt::format("\"{}\", ", first.axes[axis].name);
-      if (key == first.axes[axis].name || (isClass && spansHosts(axis) == (key == "inter_host"))) {
+      if (key == first.axes[axis].name || key == linkOfAxis(axis)) {
         faults.slowAxes[axis] = factor;
         isUsed = true;
       }
     }
-    if (stages.size() > 1 && (key == "stages" || (isClass && stagesSpanHosts() == (key == "inter_host")))) {
+    if (stages.size() > 1 && (key == "stages" || key == linkOfStages())) {
       faults.slowMessages = factor;
       isUsed = true;
     }
     if (!isUsed) {
-      return rt::invalid("{}: nothing goes over links of \"{}\"; there are {}{}", where, key, names,
-                         stages.size() > 1 ? "\"stages\", \"intra_host\" and \"inter_host\"" : "\"intra_host\" and \"inter_host\"");
+      return rt::invalid("{}: nothing goes over links of \"{}\"; there are {}{}\"{}\"{}", where, key, names,
+                         stages.size() > 1 ? "\"stages\", " : "", kIntraHost,
+                         machine.hostsPerPod == 0 ? " and \"inter_host\"" : ", \"inter_host\" and \"inter_pod\"");
     }
     return rt::Status();
   }

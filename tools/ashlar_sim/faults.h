@@ -20,8 +20,8 @@ struct LostRank {
   uint64_t step;
 };
 
-// Reads "slow-rank=17:1.5", "slow-link=dp:2" (an axis, "stages", "intra_host" or "inter_host") and "lost-rank=17@120". Each fails with one
-// line that names the fault. A rank or link that is given twice has the last factor.
+// Reads "slow-rank=17:1.5", "slow-link=dp:2" (an axis, "stages", "intra_host", "inter_host" or "inter_pod") and "lost-rank=17@120". Each
+// fails with one line that names the fault. A rank or link that is given twice has the last factor.
 rt::Status readFaults(const std::vector<std::string> &texts, const rt::Stages &stages, const rt::SimulatedMachine &machine, uint32_t ranks,
                       rt::SimulatedFaults &faults, std::optional<LostRank> &lost);
 

@@ -64,6 +64,13 @@ rt::Status readOtherMachine(const std::string &path, const ashlar_rt_image &imag
   machine = rt::SimulatedMachine();
   machine.ranksPerHost = other.ranksPerHost;
   machine.adaptersPerHost = other.adaptersPerHost;
+  machine.hasRails = other.hasRails;
+  machine.adapterBytesPerUs = static_cast<uint64_t>(other.interHost.of(CollectiveKind::Permute).bytesPerUs);
+  if (other.hostsPerPod != 0) {
+    machine.hostsPerPod = other.hostsPerPod;
+    machine.uplinksPerPod = other.uplinksPerPod;
+    machine.uplinkBytesPerUs = static_cast<uint64_t>(other.interPod.of(CollectiveKind::Permute).bytesPerUs);
+  }
   machine.handOverPs = exec::traitsOf(target).handOverPs;
   for (const analysis::Link &link : analysis::hostLinks(hosts, sizes, deviceIds)) {
     machine.axes.push_back(linkOf(link));

@@ -62,6 +62,24 @@ dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters =
 
 // -----
 
+// hosts attribute, C2, with pods
+// expected-error@+1 {{hosts have 2 links, not one within a host and one between hosts, and one between pods}}
+dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters = 4, hosts_per_pod = 2, uplinks = 1, devices_per_rank = 1, links = <latency_ns = [1, 2], bytes_per_us = [1, 2]>>}
+
+// -----
+
+// hosts attribute, C3
+// expected-error@+1 {{hosts have 2 hosts a pod and 0 uplinks, which are not both positive}}
+dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters = 4, hosts_per_pod = 2, devices_per_rank = 1, links = <latency_ns = [1, 2, 3], bytes_per_us = [1, 2, 3]>>}
+
+// -----
+
+// hosts attribute, C4
+// expected-error@+1 {{hosts have rails, and 4 ranks, not divisible by 3 adapters}}
+dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters = 3, rails = true, devices_per_rank = 1, links = <latency_ns = [1, 2], bytes_per_us = [1, 2]>>}
+
+// -----
+
 // costs attribute, C1
 // expected-error@+1 {{costs have 1 latencies but 2 rates}}
 dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1], bytes_per_us = [1, 2]>}

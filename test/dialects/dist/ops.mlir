@@ -85,6 +85,11 @@ dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters =
 
 // -----
 
+// CHECK: dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters = 2, hosts_per_pod = 8, uplinks = 3, devices_per_rank = 1, links = <latency_ns = [1, 9, 12], bytes_per_us = [500, 90, 80]>>}
+dist.mesh @mesh <["dp" = 2]> {hosts = #dist.hosts<ranks_per_host = 4, adapters = 2, hosts_per_pod = 8, uplinks = 3, devices_per_rank = 1, links = <latency_ns = [1, 9, 12], bytes_per_us = [500, 90, 80]>>}
+
+// -----
+
 // What a machine costs: kinds of collectives, rates by size. What is not said is not printed.
 // CHECK: module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 90000, bytes_per_us = 20000, launch_ns = 150, products = [<from = 1, flops_per_us = 9000, narrow_flops_per_us = 8000>, <from = 64, flops_per_us = 90000, narrow_flops_per_us = 80000>], convolutions = [<from = 3, flops_per_us = 7000, narrow_flops_per_us = 7000>]>}
 module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 90000, bytes_per_us = 20000, launch_ns = 150,

@@ -86,6 +86,110 @@ TEST_CASE("cost: a host sends what is reduced once, whatever its ranks, through 
   CHECK(rates({16}, CollectiveKind::Permute) == Rates{100});
 }
 
+// Hosts of 2 ranks and adapters, pods of 2 hosts; an adapter and an uplink send 1000 bytes a microsecond.
+TEST_CASE("cost: a pod sends what is reduced once, through the uplinks that its ranks share", "[cost][pods]") {
+  cost::Machine machine{2, 2, {1, 10000}, {2, 1000}};
+  machine.hostsPerPod = 2;
+  machine.uplinksPerPod = 1;
+  machine.interPod = {5, 1000};
+  mlir::MLIRContext context;
+  context.loadDialect<dist::DistDialect>();
+  auto links = [&](llvm::ArrayRef<int64_t> sizes) {
+    return analysis::hostLinks(cost::hostsOf(&context, machine, /*devicesPerRank=*/1), sizes, {});
+  };
+  auto rates = [&](llvm::ArrayRef<int64_t> sizes, CollectiveKind kind) {
+    std::vector<int64_t> found;
+    for (const analysis::Link &link : links(sizes)) {
+      found.push_back(link.of(kind).bytesPerUs);
+    }
+    return found;
+  };
+  using Rates = std::vector<int64_t>;
+  // Eight ranks in two pods. Of a sum a device sends 2 * 7/8, a host of four 2 * 3/4 by two adapters, a pod of two 2 * 1/2 by its uplink.
+  CHECK(rates({8}, CollectiveKind::AllReduce) == Rates{1750});
+  CHECK(rates({8}, CollectiveKind::ReduceScatter) == Rates{1750});
+  CHECK(rates({8}, CollectiveKind::AllGather) == Rates{1750}); // 7 pieces, against 4 pieces of a pod
+  CHECK(rates({8}, CollectiveKind::AllToAll) == Rates{437});   // 7/8, against 4 ranks' 4/8
+  CHECK(rates({8}, CollectiveKind::Permute) == Rates{250});    // a message of each of 4 ranks
+  // Two groups of four, with a rank of each on each host.
+  CHECK(rates({4, 2}, CollectiveKind::AllReduce) == Rates{750, 10000});
+  // Between pods, between hosts of a pod, within a host.
+  CHECK(rates({2, 2, 2}, CollectiveKind::AllReduce) == Rates{250, 1000, 10000});
+  const llvm::SmallVector<analysis::Link> classes = links({2, 2, 2});
+  CHECK((classes[0].latencyNs == 5 && classes[1].latencyNs == 2 && classes[2].latencyNs == 1));
+  CHECK(links({8})[0] == analysis::hostLinks(cost::hostsOf(&context, machine, 1), {8}, {7, 6, 5, 4, 3, 2, 1, 0})[0]);
+  CHECK(links({2})[0].of(CollectiveKind::Permute).bytesPerUs == 10000);
+  machine.uplinksPerPod = 2; // then the adapters of a host allow 2333
+  CHECK(rates({8}, CollectiveKind::AllReduce) == Rates{2333});
+  CHECK(rates({8}, CollectiveKind::Permute) == Rates{500});
+  machine.uplinksPerPod = 9; // a message goes by one uplink
+  CHECK(rates({2, 2, 2}, CollectiveKind::Permute) == Rates{1000, 1000, 10000});
+  machine.interPod = {5, 300};
+  CHECK(rates({2, 2, 2}, CollectiveKind::Permute) == Rates{300, 1000, 10000});
+  machine.sendsAtOnce = true; // four hosts, of which each waits for two messages between pods
+  CHECK(links({8})[0].of(CollectiveKind::AllReduce).latencyNs * 6 == 12);
+}
+
+// By hand: 100 MB over dp of 8 ranks on 4 hosts in 2 pods, as docs/machine.md has it.
+TEST_CASE("cost: the example of pods", "[cost][pods]") {
+  job::Job job;
+  job::Machine &given = *job.mutable_machine();
+  given.set_ranks_per_host(2);
+  given.set_adapters_per_host(2);
+  given.mutable_inter_host()->set_latency_us(0);
+  given.mutable_inter_host()->set_bandwidth_gb_per_s(1);
+  given.set_hosts_per_pod(2);
+  given.mutable_inter_pod();
+  mlir::MLIRContext context;
+  context.loadDialect<dist::DistDialect>();
+  auto ms = [&](llvm::ArrayRef<int64_t> sizes) { // of an all-reduce along the first axis
+    const dist::HostsAttr hosts = cost::hostsOf(&context, cost::machineOf(job), /*devicesPerRank=*/1);
+    return static_cast<double>(
+               analysis::collectiveTimePs(CollectiveKind::AllReduce, 100000000, sizes[0], analysis::hostLinks(hosts, sizes, {}).front())) /
+           1e9;
+  };
+  CHECK(ms({8}) == Approx(75).epsilon(1e-3));     // four uplinks: the adapters of a host
+  CHECK(ms({4, 2}) == Approx(150).epsilon(1e-3)); // two groups
+  given.set_uplinks_per_pod(1);
+  CHECK(ms({8}) == Approx(100).epsilon(1e-3));
+  CHECK(ms({4, 2}) == Approx(200).epsilon(1e-3));
+}
+
+// Hosts of 4 ranks and 2 adapters: ranks 0 and 1 have the first, 2 and 3 the second.
+TEST_CASE("cost: with rails a rank sends by its own adapter", "[cost][rails]") {
+  cost::Machine machine{4, 2, {10, 10000}, {200, 1000}};
+  mlir::MLIRContext context;
+  context.loadDialect<dist::DistDialect>();
+  auto link = [&](llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> ids, CollectiveKind kind, bool hasRails) {
+    machine.hasRails = hasRails;
+    return analysis::hostLinks(cost::hostsOf(&context, machine, /*devicesPerRank=*/1), sizes, ids).front().of(kind);
+  };
+  const int64_t aligned[] = {0, 4}, pair[] = {0, 1, 4, 5}, crossed[] = {0, 7};
+  // Ranks 0 and 4 are one rail: as without rails.
+  CHECK(link({2}, aligned, CollectiveKind::Permute, true) == link({2}, aligned, CollectiveKind::Permute, false));
+  CHECK(link({2}, aligned, CollectiveKind::AllReduce, true) == link({2}, aligned, CollectiveKind::AllReduce, false));
+  // Two groups, 0 4 and 1 5, share a rail; without rails they have two adapters.
+  CHECK(link({2, 2}, pair, CollectiveKind::AllReduce, false).bytesPerUs == 1000);
+  CHECK(link({2, 2}, pair, CollectiveKind::AllReduce, true).bytesPerUs == 500);
+  CHECK(link({2, 2}, pair, CollectiveKind::Permute, true).bytesPerUs == 500);
+  // All ranks of both hosts use all adapters.
+  CHECK(link({8}, {}, CollectiveKind::AllReduce, true) == link({8}, {}, CollectiveKind::AllReduce, false));
+  // A message between two rails goes to a rank of the other rail first.
+  CHECK((link({2}, crossed, CollectiveKind::Permute, false).latencyNs == 200 &&
+         link({2}, crossed, CollectiveKind::Permute, true).latencyNs == 210));
+  CHECK(link({2}, crossed, CollectiveKind::AllReduce, true).latencyNs == 200); // is reduced within hosts first
+  machine.intraHost.bytesPerUs = 700;
+  CHECK(link({2}, crossed, CollectiveKind::Permute, true).bytesPerUs == 700);
+  // Stages of 2 ranks: 2 and 3 send to 4 and 5, of the first rail; stages of 4 to ranks of equal number.
+  auto stage = [&](int64_t devices, int64_t from) {
+    return analysis::stageLink(cost::hostsOf(&context, machine, /*devicesPerRank=*/1), devices, from, from + 1).of(CollectiveKind::Permute);
+  };
+  machine.intraHost.bytesPerUs = 10000;
+  CHECK((stage(2, 1).latencyNs == 210 && stage(2, 1).bytesPerUs == 500));
+  CHECK((stage(4, 0).latencyNs == 200 && stage(4, 0).bytesPerUs == 500));
+  CHECK(stage(2, 0).latencyNs == 10);
+}
+
 TEST_CASE("cost: hosts that send at once wait for one message, or for two where a sum comes back", "[cost]") {
   cost::Machine machine{2, 1, {1, 1000}, {20000, 100}, /*sendsAtOnce=*/true};
   mlir::MLIRContext context;
@@ -142,6 +246,14 @@ TEST_CASE("cost: messages between stages leave the host where any rank and its p
   CHECK(latency(3, 2, 0, 1) == 2); // 0 and 2 share a host, 1 and 3 do not
   CHECK(latency(2, 2, 0, 1) == 2);
   CHECK(latency(INT64_MAX, 128, 0, 7) == 1);
+  machine.hostsPerPod = 2;
+  machine.uplinksPerPod = 1;
+  machine.interPod = {3, 600};
+  CHECK(latency(4, 2, 1, 2) == 2); // hosts 0 and 1
+  CHECK(latency(2, 2, 1, 2) == 3); // hosts 1 and 2, of two pods
+  CHECK(latency(1, 2, 0, 1) == 3); // ranks 0 and 2, 1 and 3: in pods of two ranks
+  CHECK(latency(3, 4, 0, 1) == 3); // 0 and 4, 1 and 5 in the first pod, 2 and 6, 3 and 7 not
+  machine.hostsPerPod = machine.uplinksPerPod = 0;
   machine.interHost.bytesPerUs = 600;
   auto rate = [&](int64_t ranksPerHost, int64_t devices) {
     machine.ranksPerHost = ranksPerHost;

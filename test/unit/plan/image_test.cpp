@@ -33,7 +33,9 @@ namespace {
 const char *const kModule = R"(
   exec.variant @default arena 4096 attributes {axis_names = ["dp", "tp"], axis_sizes = array<i64: 2, 3>, coordinates_offset = 64 : i64,
                                                devices_per_process = 2 : i64, lower_bound_bytes = 4000 : i64,
-      exec.hosts = #dist.hosts<ranks_per_host = 2, adapters = 3, devices_per_rank = 2, links = <latency_ns = [1, 2], bytes_per_us = [3, 4]>>,
+      exec.hosts = #dist.hosts<ranks_per_host = 2, adapters = 1, hosts_per_pod = 16, uplinks = 17, rails = true, devices_per_rank = 2,
+                               links = <latency_ns = [1, 2, 18], bytes_per_us = [3, 4, 19],
+                                        kinds = [<kind = permute, latency_ns = [1, 2, 18], bytes_per_us = [20, 21, 22]>]>>,
       exec.links = #dist.costs<latency_ns = [5, 6], bytes_per_us = [7, 8], beside = [1],
                                kinds = [<kind = all_gather, latency_ns = [9, 10], bytes_per_us = [11, 12]>]>,
       exec.stage_links = #dist.costs<latency_ns = [13], bytes_per_us = [14]>, exec.hand_over_ps = 15 : i64} {
@@ -198,7 +200,10 @@ TEST_CASE("image: instructions", "[plan][image]") {
   CHECK((program.predicted_ns == 5000000000 && variant.programs[1].predicted_ns == 0)); // one that nobody predicted
   CHECK((program.other_ps == 5000000001 && variant.programs[1].other_ps == 0));
   REQUIRE(variant.links);
-  CHECK((variant.links->ranks_per_host == 2 && variant.links->adapters_per_host == 3 && variant.links->hand_over_ps == 15));
+  CHECK((variant.links->ranks_per_host == 2 && variant.links->adapters_per_host == 1 && variant.links->rails == 1 &&
+         variant.links->hand_over_ps == 15));
+  CHECK((variant.links->hosts_per_pod == 16 && variant.links->uplinks_per_pod == 17));
+  CHECK((variant.links->adapter_bytes_per_us == 21 && variant.links->uplink_bytes_per_us == 22)); // of messages
   const ashlar_rt_link *axes = variant.links->axes;
   CHECK((axes[0].costs[ASHLAR_RT_ALL_REDUCE].latency_ns == 5 && axes[1].costs[ASHLAR_RT_HALO].bytes_per_us == 8));
   CHECK((axes[0].costs[ASHLAR_RT_ALL_GATHER].latency_ns == 9 && axes[1].costs[ASHLAR_RT_ALL_GATHER].bytes_per_us == 12));

@@ -106,6 +106,74 @@ TEST_CASE("simulate: groups of one host share its adapters with messages, groups
   CHECK(make(4).classes[0].endPs == 150);
 }
 
+// Three stages of 4 ranks, a rank a host. Pods of 5 hosts: the groups of the second stage are on 1 + 3 hosts of two pods, of the third on 2
+// + 2. Both use the uplinks of the pod between.
+TEST_CASE("simulate: groups of several stages share the uplinks of a pod", "[simulate][links][pods]") {
+  auto ends = [](uint64_t hostsPerPod, uint64_t uplinks) {
+    TableJob job(3, {4});
+    job.setLinks(linkOf(1, /*movesBeside=*/true), /*ranksPerHost=*/1);
+    job.machine.hostsPerPod = hostsPerPod;
+    job.machine.uplinksPerPod = uplinks;
+    for (uint32_t stage = 0; stage < 3; ++stage) {
+      job.addRun(stage, job.addProgram(stage, "step", {allReduce({0}, 100)}), 0);
+    }
+    const rt::Simulation step = job.simulate();
+    std::vector<uint64_t> found;
+    for (uint32_t rank : {0, 4, 8}) {
+      found.push_back(step.classes[step.ranks.ofRank[rank]].endPs);
+    }
+    return found;
+  };
+  using Ends = std::vector<uint64_t>;
+  CHECK(ends(5, 1) == Ends{100, 200, 200});
+  CHECK(ends(4, 1) == Ends{100, 100, 100}); // each stage is a pod
+  CHECK(ends(0, 1) == Ends{100, 100, 100});
+  CHECK(ends(5, 9) == Ends{100, 100, 100}); // an uplink for each rank
+}
+
+// A stage of 2 ranks on hosts 2 and 3, of two pods, sums while its messages go to hosts 4 and 5. The uplinks have a quarter of an adapter's
+// rate.
+TEST_CASE("simulate: traffic between pods leaves the adapters to others", "[simulate][links][pods]") {
+  auto receiving = [](uint64_t adapterRate) {
+    TableJob job(3, {2});
+    job.setLinks(linkOf(1, /*movesBeside=*/true), /*ranksPerHost=*/1);
+    job.machine.hostsPerPod = 3;
+    job.machine.adapterBytesPerUs = adapterRate;
+    const uint32_t first = job.addProgram(1, "first", {}), busy = job.addProgram(1, "busy", {allReduce({0}, 100)});
+    const uint32_t last = job.addProgram(2, "last", {computeFor(1)});
+    job.addMessage(1, first, 2, last, 40);
+    job.addRun(1, first, 0);
+    job.addRun(1, busy, 0);
+    job.addRun(2, last, 0);
+    const rt::Simulation step = job.simulate();
+    auto classOf = [&](uint32_t rank) { return step.classes[step.ranks.ofRank[rank]]; };
+    return std::vector<uint64_t>{classOf(4).receivePs, classOf(5).receivePs, classOf(2).endPs};
+  };
+  using Times = std::vector<uint64_t>;
+  CHECK(receiving(4) == Times{80, 40, 140}); // from host 2 by the uplink of the sum; from host 3 within the pod, beside the sum
+  CHECK(receiving(1) == Times{80, 80, 140}); // its adapter is as slow, and has both
+}
+
+// Four stages of 2 ranks on two hosts of 4 with 2 adapters: the first and third stage are one rail, the second and fourth another.
+TEST_CASE("simulate: traffic of different rails shares nothing", "[simulate][links][rails]") {
+  auto receiving = [](bool hasRails, uint32_t from, uint32_t to) {
+    TableJob job(4, {2});
+    job.setLinks(linkOf(1, /*movesBeside=*/true), /*ranksPerHost=*/4, /*adapters=*/2);
+    job.machine.hasRails = hasRails;
+    for (uint32_t stage = 0; stage < 4; ++stage) {
+      job.addRun(stage, job.addProgram(stage, "step", {}), 0);
+    }
+    job.addMessage(0, 0, 2, 0, 40);
+    job.addMessage(from, 0, to, 0, 40);
+    const rt::Simulation step = job.simulate();
+    return std::vector<uint64_t>{step.classes[step.ranks.ofRank[4]].receivePs, step.classes[step.ranks.ofRank[6]].receivePs};
+  };
+  using Times = std::vector<uint64_t>;
+  CHECK(receiving(true, 1, 3) == Times{40, 40});
+  CHECK(receiving(false, 1, 3) == Times{80, 80}); // either could use both adapters
+  CHECK(receiving(true, 0, 3) == Times{80, 80});  // the sender has one adapter for both
+}
+
 TEST_CASE("simulate: a sender waits until its slot was read", "[simulate][slots]") {
   TableJob job(2, {1});
   job.microBatches = 3;

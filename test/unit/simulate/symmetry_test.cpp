@@ -7,6 +7,7 @@
 #include <catch2/catch.hpp>
 
 #include <random>
+#include <utility>
 
 namespace ashlar::test::symmetry_test {
 
@@ -28,6 +29,16 @@ public:
     job.setLinks(linkOf(pick(1, 4), pick(0, 1) == 1), pick(1, 9), pick(1, 3));
     job.machine.axes[0] = linkOf(pick(1, 4), pick(0, 1) == 1);
     job.machine.handOverPs = pick(0, 20);
+    if (pick(0, 1) == 1) {
+      job.machine.hasRails = true;
+      while (job.machine.ranksPerHost % job.machine.adaptersPerHost != 0) {
+        --job.machine.adaptersPerHost;
+      }
+    }
+    job.machine.hostsPerPod = pick(0, 3);
+    job.machine.uplinksPerPod = pick(1, 4);
+    job.machine.adapterBytesPerUs = pick(1, 4);
+    job.machine.uplinkBytesPerUs = pick(1, 4);
     for (uint32_t stage = 0; stage < stages; ++stage) {
       job.addProgram(stage, "forward", instrs(axes));
       job.addProgram(stage, "backward", instrs(axes), pick(0, 50));
@@ -103,8 +114,8 @@ private:
 } // namespace
 
 TEST_CASE("simulate: classes of ranks have the times of each of their ranks", "[simulate][symmetry]") {
-  uint64_t shared = 0, contended = 0;
-  for (unsigned seed = 0; seed < 400; ++seed) {
+  uint64_t shared = 0, contended = 0, inPods = 0, onRails = 0;
+  for (unsigned seed = 0; seed < 500; ++seed) {
     INFO("seed " << seed);
     RandomJob random(seed);
     TableJob job = random.make();
@@ -130,6 +141,10 @@ TEST_CASE("simulate: classes of ranks have the times of each of their ranks", "[
         CHECK((ofClass.runs[i].begin == own.runs[i].begin && ofClass.runs[i].end == own.runs[i].end));
       }
     }
+    job.machine.hostsPerPod = 0;
+    const uint64_t withoutPods = job.simulate(options).endPs;
+    inPods += withoutPods != alone.endPs;
+    onRails += std::exchange(job.machine.hasRails, false) && job.simulate(options).endPs != withoutPods;
     job.machine.ranksPerHost = UINT64_MAX; // without adapters to share
     for (auto &link : job.machine.axes) {
       link.moves_beside = 0;
@@ -138,6 +153,8 @@ TEST_CASE("simulate: classes of ranks have the times of each of their ranks", "[
   }
   CHECK(shared > 1000);   // ranks that stood for no class
   CHECK(contended > 100); // jobs in which links are shared, or overlap
+  CHECK(inPods > 10);     // in which uplinks are shared
+  CHECK(onRails > 5);     // and adapters by rails
 }
 
 } // namespace ashlar::test::symmetry_test

@@ -23,6 +23,7 @@ ALLOWED = {
     "passes/layout/redistribute/interleave_parts.cpp": ("Concat Pad Slice", "count elements in their attributes"),
     "passes/layout/redistribute/interleaved_dims.cpp": ("Concat Pad Slice", "the same"),
     "passes/layout/redistribute/local_program.cpp": ("Broadcast Cast Index Pad Reshape Slice", "foresees what partitioning and folding make of them"),
+    "passes/layout/redistribute/move_reshaped_rows.cpp": ("Reshape", "has dims of several factors, and the attribute that the pass sets"),
     "passes/search/op_choices.cpp": ("Reduce", "the sums of an expansion"),
     "passes/lower/calls": ("Add Broadcast Mul", "the grammar of a library call"),
     "passes/lower/calls/epilogue.cpp": ("Gelu Relu Sigmoid Tanh", "the activations of a library call"),

@@ -22,6 +22,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
+from links import Link
 from measuring import ROOT, measure_parts, table
 
 sys.path.insert(0, str(ROOT / "test/hosts"))
@@ -32,25 +33,12 @@ SHAPE = ["--layers", 4, "--width", 1024]
 WARM_UP, STEPS = 2, 5
 SHORT, LONG = 2, 6  # steps of the runs that count bytes
 PEER_BLOCKS = 3  # of mlp_torch.py, which takes 3 * steps behind a warm-up
-SOFTWARE_US = 50  # of a message between two hosts, besides the link
-PAYLOAD = 0.95  # share of the link that is left by headers
 LIMIT = 600  # seconds of a run
-MBIT = {"gbit": 1000, "mbit": 1}
 UNITS = {"B": 1, "KB": 1e3, "MB": 1e6}
 
 
-class Link:
-    """A rate as tc takes it, and seconds of delay: "1gbit+0.02"."""
-
-    def __init__(self, text):
-        self.rate, _, delay = text.partition("+")
-        number, unit = re.fullmatch(r"([0-9.]+)(gbit|mbit)", self.rate).groups()
-        self.bytes_a_second, self.delay = float(number) * MBIT[unit] * 1e6 / 8, float(delay or 0)
-        self.name = self.rate + (f", {self.delay * 1e3:.0f} ms" if delay else "")
-
-    def machine(self, ranks):
-        latency, gbytes = SOFTWARE_US + 1e6 * self.delay, PAYLOAD * self.bytes_a_second / 1e9
-        return f"machine {{ ranks_per_host: {ranks} inter_host {{ latency_us: {latency:.0f} bandwidth_gb_per_s: {gbytes:.6f} }} }}"
+def machine(link, ranks):
+    return f"machine {{ {link.fields(ranks)} }}"
 
 
 class Bench:
@@ -102,7 +90,7 @@ class Bench:
         """Data parallelism, beside DistributedDataParallel."""
         rows, has_peer = [], self.options.torch_python is not None
         for ranks in (1, 2, 4):
-            programs = [self.programs.compile(f"replicas_{ranks}_{number}", data_parallel(2 * ranks), link.machine(ranks)) for number, link in enumerate(self.links)]
+            programs = [self.programs.compile(f"replicas_{ranks}_{number}", data_parallel(2 * ranks), machine(link, ranks)) for number, link in enumerate(self.links)]
             ours = self.megabytes(lambda lab, steps: self.train(lab, ranks, programs[0], steps), SHORT, LONG, LONG - SHORT)
             theirs = self.megabytes(lambda lab, steps: self.peer(lab, ranks, steps), 1, 3, 2 * PEER_BLOCKS) if has_peer else None
             for link, program in zip(self.links, programs):
@@ -127,7 +115,7 @@ class Bench:
         rows = []
         for number, (name, job) in enumerate(jobs.items()):
             for link_number, link in enumerate(self.links):
-                program = self.programs.compile(f"strategy_{number}_{link_number}", job, link.machine(2))
+                program = self.programs.compile(f"strategy_{number}_{link_number}", job, machine(link, 2))
                 megabytes = self.megabytes(lambda lab, steps: self.train(lab, 2, program, steps), SHORT, LONG, LONG - SHORT)
                 with Lab(2, rate=link.rate, delay=link.delay, congestion=self.options.congestion) as lab:
                     times = [statistics.median(self.train(lab, 2, program, WARM_UP + STEPS)[WARM_UP - 1:]) for _ in range(self.options.repeats)]

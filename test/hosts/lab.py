@@ -60,6 +60,7 @@ def isolate():
     if os.environ.get(INSIDE) == "1":
         # Process 1 gets only the signals that it handles.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        run("ip", "link", "set", "lo", "up")
         return
     for tool, package in (("ip", "iproute2"), ("tc", "iproute2"), ("ss", "iproute2"), ("unshare", "util-linux"), ("nsenter", "util-linux"),
                           ("setpriv", "util-linux")):
@@ -102,7 +103,6 @@ class Lab:
 
     def __init__(self, hosts, rate=None, delay=0, loss=0, congestion=None):
         self.hosts, self.holders, self.wires = list(range(hosts)), {}, []
-        run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", "switch", "type", "bridge")
         run("ip", "link", "set", "switch", "up")
         for host in [*self.hosts, "stranger"]:

@@ -72,7 +72,13 @@ private:
       ASHLAR_RETURN_IF_ERROR(timeOf(program, /*runs=*/1, time));
       least = run == 0 ? time : std::min(least, time);
     }
+    least /= shareOfCore();
     return findSlowest(least);
+  }
+
+  // The least time of a run is that of an undisturbed one; where ranks take turns on the cores, a step of a job gets this share of it.
+  double shareOfCore() const {
+    return std::min(1.0, std::max(1.0, double(std::thread::hardware_concurrency())) / communicator.processes());
   }
 
   Status timeOf(rt::Program &program, int runs, double &seconds) {

@@ -4,6 +4,7 @@
 
 #include "dialects/dist/dist.h"
 #include "dialects/nn/nn.h"
+#include "passes/layout/inference/given_layout.h"
 #include "passes/layout/passes.h"
 
 using namespace mlir;
@@ -27,7 +28,10 @@ bool hasUnevenDim(const ShardingRule &rule, const TensorFactors &tensor, dist::M
 
 struct MoveReshapedRows : impl::MoveReshapedRowsPassBase<MoveReshapedRows> {
   void runOnOperation() override {
-    const dist::MeshAttr mesh = dist::findMesh(getOperation()).getMesh();
+    const dist::MeshAttr mesh = requirePrograms(getOperation());
+    if (!mesh) {
+      return signalPassFailure();
+    }
     getOperation().walk([&](nn::ReshapeOp reshape) {
       const ShardingRule rule = reshape.getShardingRule();
       if (hasUnevenDim(rule, rule.operands.front(), mesh) || hasUnevenDim(rule, rule.results.front(), mesh)) {

@@ -67,12 +67,14 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
     return key(one) < key(other);
   }
 
-  // Lowers the programs of a strategy, all that the module has.
-  std::optional<LoweredCost> lower(const Strategy &strategy) {
-    constexpr int kTimesPrediction = 3; // what lowering takes of the work of an estimate
-    counted += kTimesPrediction * predictionUnits(*strategy.given);
-    return costOfLowered(giveOtherPrograms(getOperation(), *strategy.given));
+  // Returns the work of lowering a strategy, in units: some times that of an estimate.
+  static int64_t loweringUnits(const Strategy &strategy) {
+    constexpr int kTimesPrediction = 3;
+    return kTimesPrediction * predictionUnits(*strategy.given);
   }
+
+  // Lowers the programs of a strategy, all that the module has.
+  std::optional<LoweredCost> lower(const Strategy &strategy) { return costOfLowered(giveOtherPrograms(getOperation(), *strategy.given)); }
 
   // Lowers the strategies among which the best one may be. What cannot be lowered is none, unless nothing can: then compiling it says why.
   void lowerStrategies(std::vector<Strategy> &strategies) {
@@ -86,7 +88,10 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
       return;
     }
     for (Strategy &strategy : strategies) {
-      strategy.lowered = mayBeBest(strategy) ? lower(strategy) : std::nullopt;
+      if (mayBeBest(strategy)) {
+        counted += loweringUnits(strategy);
+        strategy.lowered = lower(strategy);
+      }
     }
     if (llvm::any_of(strategies, [](const Strategy &each) { return each.lowered.has_value(); })) {
       llvm::erase_if(strategies, [&](const Strategy &each) { return mayBeBest(each) && !each.lowered; });
@@ -94,11 +99,12 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
   }
 
   // Lowers the programs of a strategy that keeps the limit by its estimate. Where they do not, what they hold besides becomes a constant of
-  // the search. Returns whether it did.
-  bool coverUncounted(const Strategy &strategy) {
+  // the search, whose effort counts the work. Returns whether it did.
+  bool coverUncounted(const Strategy &strategy, Effort &effort) {
     if (!costOfLowered || memoryLimit <= 0 || !keepsLimit(strategy)) {
       return false;
     }
+    effort.count(loweringUnits(strategy));
     const std::optional<LoweredCost> cost = lower(strategy);
     const int64_t uncounted = cost && cost->bytes > memoryLimit ? cost->bytes - bytesOf(strategy) : 0;
     if (uncounted <= uncountedBytes || uncounted >= memoryLimit) {
@@ -198,7 +204,7 @@ struct SearchLayouts : impl::SearchLayoutsPassBase<SearchLayouts> {
         isCut = mayCut && found.fits && prediction && prediction->memoryBytes > request.limit &&
                 graph.coverMemory(found.choices, prediction->programBytes);
       }
-      if (!isCut && mayCut && limit && best && coverUncounted(*best)) {
+      if (!isCut && mayCut && limit && best && coverUncounted(*best, effort)) {
         request.limit = *limitOfStages();
         isCut = true;
       }

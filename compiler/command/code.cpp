@@ -139,9 +139,9 @@ LogicalResult generateCode(ModuleOp module, target::ImageInfo info, const CodeTa
   if (failed(report(target::emitObject(*code->host, object, target.hostCpu())))) {
     return failure();
   }
-  llvm::Expected<std::string> runtime = target::findRuntimeArchive(options.programPath);
+  llvm::Expected<target::LinkFiles> files = target::findLinkFiles();
   const auto debugInfo = options.debugInfo ? target::DebugInfo::Keep : target::DebugInfo::Drop;
-  return runtime ? report(target::linkExecutable(object, *runtime, options.output, debugInfo)) : report(runtime.takeError());
+  return files ? report(target::linkExecutable(*files, object, options.output, debugInfo)) : report(files.takeError());
 }
 
 } // namespace ashlar::command

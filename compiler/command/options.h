@@ -49,7 +49,6 @@ struct Options {
   std::string saveOrder;                  // file of the order of a pipeline; empty: none
   std::string annotated;                  // where the model goes with its layouts as annotations; empty: nowhere
   std::string output;                     // may be empty where something else is asked for
-  std::string programPath;                // of the running compiler: the runtime lies beside it
 };
 
 } // namespace ashlar::command

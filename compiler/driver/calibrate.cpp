@@ -6,6 +6,7 @@
 
 #include "compiler/command/diagnostics.h"
 #include "compiler/cost/calibration.h"
+#include "compiler/file/installation.h"
 #include "compiler/file/output_file.h"
 #include "compiler/target/tool.h"
 #include "dialects/exec/target_traits.h"
@@ -21,13 +22,12 @@ namespace {
 using llvm::createStringError;
 
 // Returns the program that measures, which lies beside the compiler.
-llvm::Expected<std::string> findMeter(llvm::StringRef programPath) {
-  llvm::SmallString<256> path(llvm::sys::path::parent_path(programPath));
-  llvm::sys::path::append(path, "ashlar-calibrate");
+llvm::Expected<std::string> findMeter() {
+  const std::string path = file::installedFile("bin/ashlar-calibrate");
   if (!llvm::sys::fs::can_execute(path)) {
     return createStringError("--calibrate starts " + path + ", and it is not there; build the target ashlar-calibrate");
   }
-  return path.str().str();
+  return path;
 }
 
 // Has so many ranks measure, and adds what they found.
@@ -80,7 +80,7 @@ llvm::Error measureAndWrite(const CalibrateOptions &options) {
   if (llvm::Error error = file::checkOutput(options.output)) {
     return error;
   }
-  llvm::Expected<std::string> meter = findMeter(options.programPath);
+  llvm::Expected<std::string> meter = findMeter();
   if (!meter) {
     return meter.takeError();
   }

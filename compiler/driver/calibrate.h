@@ -10,10 +10,9 @@
 namespace ashlar::driver {
 
 struct CalibrateOptions {
-  std::string output;      // the file with `machine { ... }`
-  std::string target;      // "cpu"; others are refused
-  int ranks = 0;           // that measure at once; 0: as many as there are cores
-  std::string programPath; // of the running compiler: ashlar-calibrate lies next to it
+  std::string output; // the file with `machine { ... }`
+  std::string target; // "cpu"; others are refused
+  int ranks = 0;      // that measure at once; 0: as many as there are cores
 };
 
 // Runs ashlar-calibrate, by mpirun for more than one rank, and writes the file, whole or not at all. Errors as in compile(). Returns the

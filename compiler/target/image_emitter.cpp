@@ -6,6 +6,7 @@
 
 #include "compiler/report/sentences.h"
 #include "compiler/target/abi_numbers.h"
+#include "compiler/target/components.h"
 #include "compiler/target/host_code.h"
 #include "compiler/target/table_writer.h"
 #include "dialects/dist/dist.h"
@@ -83,6 +84,7 @@ public:
                                                                   deviceTable,
                                                                   table.u64(info.memoryLimit),
                                                                   exportTable}));
+    referToComponents(program, info, module);
     addMain(image);
     addNote(llvm::cast<llvm::GlobalVariable>(image));
     return llvm::Error::success();

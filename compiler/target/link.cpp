@@ -4,37 +4,69 @@
 
 #include "compiler/target/link.h"
 
+#include "compiler/file/installation.h"
 #include "compiler/file/output_file.h"
 #include "compiler/file/temporary_folder.h"
 #include "compiler/target/tool.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallString.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
 
+#include <vector>
+
+#include <link.h>
+
 namespace ashlar::target {
+namespace {
 
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-llvm::Expected<std::string> findRuntimeArchive(llvm::StringRef programPath) {
-  llvm::SmallString<256> beside(path::parent_path(programPath));
-  path::append(beside, "..", "lib", "libashlar_rt.a");
-  path::remove_dots(beside, /*remove_dot_dot=*/true);
-  for (llvm::StringRef candidate : {llvm::StringRef(beside), llvm::StringRef(ASHLAR_RUNTIME_ARCHIVE)}) {
-    if (fs::exists(candidate)) {
-      return candidate.str();
+// The shared libraries that the runtime uses, without their versions.
+constexpr llvm::StringRef kLibraries[] = {"libstdc++.so", "libm.so", "libgcc_s.so", "libz.so", "libc.so"};
+
+// Of this process: its loader, and the files of the libraries above.
+struct Process {
+  std::string loader;
+  std::vector<std::string> libraries;
+};
+
+int addObject(dl_phdr_info *info, size_t, void *context) {
+  auto &process = *static_cast<Process *>(context);
+  for (const ElfW(Phdr) &header : llvm::ArrayRef(info->dlpi_phdr, info->dlpi_phnum)) {
+    if (header.p_type == PT_INTERP && process.loader.empty()) { // the program comes first
+      process.loader = reinterpret_cast<const char *>(info->dlpi_addr + header.p_vaddr);
     }
   }
-  return llvm::createStringError("the runtime is neither at %s nor at %s; build the target ashlar_rt", beside.c_str(),
-                                 ASHLAR_RUNTIME_ARCHIVE);
+  const llvm::StringRef name = path::filename(info->dlpi_name);
+  if (llvm::any_of(kLibraries, [&](llvm::StringRef library) { return name.starts_with(library); })) {
+    process.libraries.push_back(info->dlpi_name);
+  }
+  return 0;
 }
 
-llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchive, llvm::StringRef output, DebugInfo debugInfo) {
-  std::string driver = findProgram({"clang++-22", "clang++", "c++", "g++"});
-  if (driver.empty()) {
-    return llvm::createStringError("no linker: none of clang++-22, clang++, c++ and g++ is on the PATH; install clang-22 or g++");
+} // namespace
+
+llvm::Expected<LinkFiles> findLinkFiles() {
+  LinkFiles files{file::installedFile("lib/ashlar/ld.lld"), file::installedFile("lib/libashlar_rt.a"),
+                  file::installedFile("lib/libashlar_builtins.a")};
+  for (const std::string &archive : {files.runtime, files.builtins}) {
+    if (!fs::exists(archive)) {
+      return llvm::createStringError("the runtime is not at " + archive + "; install Ashlar again, or build the target ashlar_rt");
+    }
   }
+  if (!fs::can_execute(files.linker)) {
+    files.linker = findProgram({"ld.lld-22", "ld.lld", "ld"});
+  }
+  if (files.linker.empty()) {
+    return llvm::createStringError("no linker: none of ld.lld-22, ld.lld and ld is on the PATH; install lld-22 or binutils");
+  }
+  return files;
+}
+
+llvm::Error linkExecutable(const LinkFiles &files, llvm::StringRef object, llvm::StringRef output, DebugInfo debugInfo) {
   if (llvm::Error error = file::checkReplaceable(output)) {
     return error;
   }
@@ -46,17 +78,35 @@ llvm::Error linkExecutable(llvm::StringRef object, llvm::StringRef runtimeArchiv
   if (std::error_code error = fs::make_absolute(absolute)) {
     return file::cannotWrite(output, error);
   }
-  llvm::SmallVector<llvm::StringRef> arguments = {absolute, runtimeArchive, "-o", "program", "-Wl,--gc-sections"};
+  Process process;
+  dl_iterate_phdr(addObject, &process);
+  llvm::SmallVector<llvm::StringRef> arguments = {"-pie",
+                                                  "--eh-frame-hdr",
+                                                  "--gc-sections",
+                                                  "--as-needed",
+                                                  "--hash-style=gnu",
+                                                  "-z",
+                                                  "relro",
+                                                  "-z",
+                                                  "now",
+                                                  "-z",
+                                                  "noexecstack",
+                                                  "--undefined=_start",
+                                                  "-o",
+                                                  "program",
+                                                  "-dynamic-linker",
+                                                  process.loader};
   if (debugInfo == DebugInfo::Drop) {
-    arguments.push_back("-Wl,--strip-debug");
+    arguments.push_back("--strip-all");
   }
-  if (!findProgram({"ld.lld", "ld.lld-22"}).empty()) {
-    arguments.push_back("-fuse-ld=lld");
+  if (path::filename(files.linker).contains("lld")) { // equal functions become one
+    arguments.push_back("--icf=safe");
   }
-  arguments.append({"-lz", "-lpthread", "-ldl", "-lm"});
+  arguments.append({absolute, files.runtime, files.builtins});
+  arguments.append(process.libraries.begin(), process.libraries.end());
   ToolRun linker;
   // lld reads each '%' of its output's path as a place for a random character, so the folder is not in it.
-  if (llvm::Error error = linker.start(driver, arguments, folder.path())) {
+  if (llvm::Error error = linker.start(files.linker, arguments, folder.path())) {
     return error;
   }
   if (llvm::Error error = linker.wait()) {

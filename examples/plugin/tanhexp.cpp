@@ -10,23 +10,23 @@
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
-#include "examples/plugin/tanhexp_dialect.h.inc"
+#include "tanhexp_dialect.h.inc"
 #define GET_OP_CLASSES
-#include "examples/plugin/tanhexp_ops.h.inc"
+#include "tanhexp_ops.h.inc"
 
 using namespace mlir;
 using namespace ashlar;
 
-#include "examples/plugin/tanhexp_dialect.cpp.inc"
+#include "tanhexp_dialect.cpp.inc"
 #define GET_OP_CLASSES
-#include "examples/plugin/tanhexp_ops.cpp.inc"
+#include "tanhexp_ops.cpp.inc"
 
 namespace demo {
 
 #define GEN_PASS_DECL
 #define GEN_PASS_DEF_FINDTANHEXP
 #define GEN_PASS_REGISTRATION
-#include "examples/plugin/tanhexp_passes.h.inc"
+#include "tanhexp_passes.h.inc"
 
 //===-- The op ------------------------------------------------------------------------------------------------------------------------===//
 
@@ -84,7 +84,7 @@ struct FindTanhExp : impl::FindTanhExpBase<FindTanhExp> {
 void DemoDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
-#include "examples/plugin/tanhexp_ops.cpp.inc"
+#include "tanhexp_ops.cpp.inc"
       >();
 }
 

@@ -7,6 +7,7 @@
 #define ASHLAR_RUNTIME_COMM_REDUCE_H
 
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/abi/components.h"
 #include "runtime/base/status.h"
 
 #include <cstddef>
@@ -44,6 +45,10 @@ private:
 
   friend struct ReducerKernels;
 };
+
+// Chooses the kernels of a type of one or two bytes, but bool. Returns false for an unknown reduction. A component: it is there where the
+// program needs it.
+extern "C" [[gnu::weak]] bool ASHLAR_RT_COMPONENT(reductions_narrow)(uint32_t dtype, uint32_t reduction, Reducer &reducer);
 
 } // namespace ashlar::rt
 

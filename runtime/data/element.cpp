@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One loop a pair of element types.
+// The conversions that most samples need, in loops that vectorise.
 
 #include "runtime/data/element.h"
 
@@ -12,36 +12,34 @@ namespace ashlar::rt {
 
 namespace {
 
-// One pair of types. Floats and bytes into f32 stay in f32, so that the loop vectorises well; everything else goes through f64, which holds
-// every i32 exactly. Integers that are not scaled do not go through floats at all.
-template <typename From, typename To> void convertTyped(const void *fromBytes, void *toBytes, int64_t count, double scale, double shift) {
-  constexpr bool narrow = std::is_same_v<To, float> && (std::is_same_v<From, float> || sizeof(From) == 1);
-  using Compute = std::conditional_t<narrow, float, double>;
+// Into f32, computed in f32.
+template <typename From> void toFloats(const void *fromBytes, void *toBytes, int64_t count, float scale, float shift) {
   const From *from = static_cast<const From *>(fromBytes);
-  To *to = static_cast<To *>(toBytes);
+  float *to = static_cast<float *>(toBytes);
   if (scale == 1 && shift == 0) {
-    if constexpr (std::is_same_v<From, To>) {
-      std::memcpy(to, from, count * sizeof(To));
-    } else {
-      for (int64_t i = 0; i < count; ++i) {
-        to[i] = convertOne<To>(from[i]);
-      }
+    for (int64_t i = 0; i < count; ++i) {
+      to[i] = convertOne<float>(from[i]);
     }
     return;
   }
-  const Compute factor = static_cast<Compute>(scale), offset = static_cast<Compute>(shift);
   for (int64_t i = 0; i < count; ++i) {
-    to[i] = convertOne<To>(convertOne<Compute>(from[i]) * factor + offset);
+    to[i] = convertOne<float>(from[i]) * scale + shift;
   }
 }
 
 } // namespace
 
 void convertElements(uint32_t fromType, const void *from, uint32_t toType, void *to, int64_t count, double scale, double shift) {
-  withDtype(fromType, [&](auto source) {
-    using From = StoredElement<decltype(source)>;
-    withDtype(toType, [&](auto target) { convertTyped<From, decltype(target)>(from, to, count, scale, shift); });
-  });
+  const auto factor = static_cast<float>(scale), offset = static_cast<float>(shift);
+  if (fromType == toType && fromType != ASHLAR_RT_BOOL && scale == 1 && shift == 0) {
+    std::memcpy(to, from, count * dtypeBytes(toType));
+  } else if (toType == ASHLAR_RT_F32 && fromType == ASHLAR_RT_F32) {
+    toFloats<float>(from, to, count, factor, offset);
+  } else if (toType == ASHLAR_RT_F32 && fromType == ASHLAR_RT_U8) {
+    toFloats<uint8_t>(from, to, count, factor, offset);
+  } else {
+    convertAnyElements(fromType, from, toType, to, count, scale, shift);
+  }
 }
 
 } // namespace ashlar::rt

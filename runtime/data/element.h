@@ -20,6 +20,9 @@ namespace ashlar::rt {
 // The types are ashlar_rt_dtypes. Does not allocate.
 void convertElements(uint32_t fromType, const void *from, uint32_t toType, void *to, int64_t count, double scale, double shift);
 
+// The same, for all pairs of types; convertElements() has faster loops for some.
+void convertAnyElements(uint32_t fromType, const void *from, uint32_t toType, void *to, int64_t count, double scale, double shift);
+
 } // namespace ashlar::rt
 
 #endif // ASHLAR_RUNTIME_DATA_ELEMENT_H

@@ -152,9 +152,10 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   session.copies = copies;
   session.underMpirun = job.underMpirun();
   session.dataThreads = options.dataThreads > 0 ? options.dataThreads : dataThreads;
-  ASHLAR_RETURN_IF_ERROR(image.training != nullptr     ? train(session)
-                         : image.generation != nullptr ? generateText(session)
-                                                       : runForward(session));
+  const Run *run = image.training != nullptr     ? &ASHLAR_RT_COMPONENT(train)
+                   : image.generation != nullptr ? &ASHLAR_RT_COMPONENT(generate)
+                                                 : &ASHLAR_RT_COMPONENT(forward);
+  ASHLAR_RETURN_IF_ERROR(run != nullptr ? (*run)(session) : internal("the program was linked without its kind of run; compile it again"));
   return executor.close();
 }
 

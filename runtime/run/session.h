@@ -5,6 +5,7 @@
 #ifndef ASHLAR_RUNTIME_RUN_SESSION_H
 #define ASHLAR_RUNTIME_RUN_SESSION_H
 
+#include "runtime/abi/components.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/execute/executor.h"
 #include "runtime/run/options.h"
@@ -38,6 +39,14 @@ Status runForward(Session &session);
 
 // Generates texts from the prompts that rank 0 reads, and writes them there.
 Status generateText(Session &session);
+
+// The kinds of runs. Components: each is there where the program needs it.
+using Run = Status (*)(Session &session);
+extern "C" {
+[[gnu::weak]] extern const Run ASHLAR_RT_COMPONENT(train);
+[[gnu::weak]] extern const Run ASHLAR_RT_COMPONENT(forward);
+[[gnu::weak]] extern const Run ASHLAR_RT_COMPONENT(generate);
+}
 
 } // namespace ashlar::rt
 

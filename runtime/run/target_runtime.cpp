@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The rows of the targets.
+// The row of the cpu target.
 
 #include "runtime/run/target_runtime.h"
 
 #include "runtime/base/host.h"
 #include "runtime/execute/cpu/cpu_executor.h"
-#include "runtime/execute/cuda/cuda_executor.h"
 
 #include <algorithm>
 #include <cstring>
 
 namespace ashlar::rt {
 namespace {
-
-// Busy threads of a rank on a GPU, one of which prepares batches; and of these the most: memory is what more of them would wait for.
-constexpr int kThreadsBesideGpu = 4;
-constexpr int kMostDataThreads = 8;
 
 // Returns the threads of this rank, and sees to it that they have cores to run on: mpirun binds every rank to one core unless told
 // otherwise, which suits one thread but not several.
@@ -34,17 +29,6 @@ Cores coresFor(const Options &options, const Job &job) {
   return {threads, mayLeave ? granted : bound.count(), /*ofData=*/1};
 }
 
-// What a rank on a GPU computes with: the GPU and one thread. Beside it are those that prepare batches, watch the other ranks and move data
-// for NCCL, while it polls: bound to one core by mpirun, they would take turns.
-Cores coresBesideGpu(const Options &, const Job &job) {
-  int granted = grantedCores();
-  if (usableCores() < kThreadsBesideGpu && environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0) {
-    allowAllCores();
-  }
-  const int share = usableCores() / job.ranksOnHost() - kThreadsBesideGpu + 1;
-  return {1, granted, std::clamp(share, 1, kMostDataThreads)};
-}
-
 uint64_t arenaBytes(const ashlar_rt_variant &variant) {
   return variant.arena_bytes;
 }
@@ -56,17 +40,14 @@ Status createCpuExecutor(const ExecutorParts &parts, std::unique_ptr<Executor> &
   return parts.communicator.agree(status);
 }
 
-constexpr TargetRuntime kTargets[] = {
-    {"cpu", /*hasThreads=*/true, /*hasGraphs=*/false, arenaBytes, coresFor, createCpuExecutor},
-    {"cuda", /*hasThreads=*/false, /*hasGraphs=*/true, cudaHostBytes, coresBesideGpu, createCudaExecutor},
-};
+constexpr TargetRuntime kCpu = {"cpu", /*hasThreads=*/true, /*hasGraphs=*/false, arenaBytes, coresFor, createCpuExecutor};
 
 } // namespace
 
 const TargetRuntime *findTargetRuntime(const ashlar_rt_image &image) {
-  for (const TargetRuntime &target : kTargets) {
-    if (std::strcmp(target.name, image.target) == 0) {
-      return &target;
+  for (const TargetRuntime *target : {&kCpu, &ASHLAR_RT_COMPONENT(cuda)}) {
+    if (target != nullptr && std::strcmp(target->name, image.target) == 0) {
+      return target;
     }
   }
   return nullptr;

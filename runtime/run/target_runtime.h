@@ -5,6 +5,7 @@
 #ifndef ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H
 #define ASHLAR_RUNTIME_RUN_TARGET_RUNTIME_H
 
+#include "runtime/abi/components.h"
 #include "runtime/comm/launch/job.h"
 #include "runtime/device/cpu/thread_pool.h"
 #include "runtime/execute/executor.h"
@@ -33,6 +34,9 @@ struct TargetRuntime {
   // Opens this rank's devices and lays out all programs. All ranks call it.
   Status (*createExecutor)(const ExecutorParts &parts, std::unique_ptr<Executor> &executor);
 };
+
+// The row of the cuda target: a component, which is there where the program needs it.
+extern "C" [[gnu::weak]] const TargetRuntime ASHLAR_RT_COMPONENT(cuda);
 
 // Returns the row of the image's target; null when this runtime does not know it.
 const TargetRuntime *findTargetRuntime(const ashlar_rt_image &image);

@@ -221,11 +221,11 @@ private:
     if (llvm::Error error = target::emitObject(*code, folder.file("program.o"))) {
       return llvm::toString(std::move(error));
     }
-    llvm::Expected<std::string> runtime = target::findRuntimeArchive("");
-    if (!runtime) {
-      return llvm::toString(runtime.takeError());
+    llvm::Expected<target::LinkFiles> files = target::findLinkFiles();
+    if (!files) {
+      return llvm::toString(files.takeError());
     }
-    llvm::Error error = target::linkExecutable(folder.file("program.o"), *runtime, folder.file("program"));
+    llvm::Error error = target::linkExecutable(*files, folder.file("program.o"), folder.file("program"));
     return error ? llvm::toString(std::move(error)) : "";
   }
 

@@ -17,7 +17,7 @@ from arrows import ARROWS
 MOST_FILES, MOST_LINES, MOST_OF_A_FUNCTION = 30, 500, 80
 # What all rooms share has no namespace of its own; the tensors of an op's reference semantics are those of the interpreter. A plugin names one
 # type of ours.
-NAMESPACES = {"dialects/support/": {"", "reference"}, "compiler/plugin/plugin.h": {""}}
+NAMESPACES = {"dialects/support/": {"", "reference"}, "compiler/plugin/plugin.h": {""}, "tools/version.h": {"tools"}}
 TOPS = ("compiler", "dialects", "passes", "runtime", "tools")
 # The first line of a function as clang-format leaves it: its parameters end with the line.
 FUNCTION = re.compile(r"( *)(?!.*(\b(return|if|for|while|switch|else|do|struct|class|enum|union|extern)\b|\[[&=]).*\{$).*\)( const)?( noexcept)?( override)?( \{| : .*\{)$")

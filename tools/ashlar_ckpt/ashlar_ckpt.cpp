@@ -6,6 +6,7 @@
 #include "runtime/abi/command_line.h"
 #include "runtime/base/process.h"
 #include "tools/ashlar_ckpt/commands.h"
+#include "tools/version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -29,6 +30,7 @@ struct Request {
 
 int run(int argc, char **argv) {
   CLI::App app("Inspects checkpoints of compiled programs.", "ashlar-ckpt");
+  app.set_version_flag("--version", ashlar::tools::versionOf("ashlar-ckpt"));
   app.require_subcommand(1);
   Request request;
   CLI::App *list = app.add_subcommand("list", "the checkpoints in a directory, the newest first");

@@ -10,6 +10,7 @@
 #include "tools/ashlar_sim/faults.h"
 #include "tools/ashlar_sim/other_machine.h"
 #include "tools/ashlar_sim/simulated_trace.h"
+#include "tools/version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -145,6 +146,7 @@ rt::Status simulate(const Request &request) {
 
 int run(int argc, char **argv) {
   CLI::App app("Simulates a step of all ranks of a compiled program.", "ashlar-sim");
+  app.set_version_flag("--version", ashlar::tools::versionOf("ashlar-sim"));
   Request request;
   app.add_option("EXECUTABLE", request.executable, "output of ashlarc; it is read, not run")->required();
   app.add_option("--machine", request.machine, "file with the machine, instead of the one it was compiled for (docs/machine.md)")

@@ -7,6 +7,7 @@
 #include "tools/ashlar_zoo/models.h"
 #include "tools/ashlar_zoo/vision_models.h"
 #include "tools/ashlar_zoo/write_model.h"
+#include "tools/version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -183,6 +184,7 @@ onnx::ModelProto makeModel(const Request &request) {
 
 int run(int argc, char **argv) {
   CLI::App app("Writes an example model as ONNX.", "ashlar-zoo");
+  app.set_version_flag("--version", ashlar::tools::versionOf("ashlar-zoo"));
   app.require_subcommand(1);
   Request request;
   addModels(app, request);

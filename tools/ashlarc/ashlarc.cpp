@@ -4,10 +4,12 @@
 
 #include "compiler/driver/calibrate.h"
 #include "compiler/driver/compile.h"
+#include "compiler/driver/installation.h"
 #include "compiler/driver/plan.h"
 #include "compiler/file/process.h"
 #include "compiler/plugin/plugins.h"
 #include "runtime/abi/command_line.h"
+#include "tools/version.h"
 
 #include "llvm/Support/FileSystem.h"
 
@@ -93,12 +95,6 @@ int calibrate(ashlar::driver::CalibrateOptions &options, const std::vector<const
   return ashlar::driver::calibrate(options);
 }
 
-// Returns the path of this program.
-std::string programPath(const char *name) {
-  static int anchor; // an address in it
-  return llvm::sys::fs::getMainExecutable(name, &anchor);
-}
-
 // Adds the options that plan does not have.
 void addOutputs(CLI::App &app, ashlar::command::Options &options, std::string &stage) {
   app.add_option("--mesh", options.mesh, "mesh instead of the job's: dp=4 or dp=4,tp=2; or 8 devices, whose mesh mode AUTO finds")
@@ -161,7 +157,10 @@ std::string checkOutputs(ashlar::command::Options &options, const std::string &s
 int run(int argc, char **argv) {
   ashlar::command::Options options;
   std::string stage = "exe";
-  CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.");
+  CLI::App app("Compiles an ONNX model to an executable: with a job, one that trains it; without, one that runs it.", "ashlarc");
+  app.set_version_flag("--version", ashlar::tools::versionOf("ashlarc") + ashlar::driver::versionDetails());
+  bool printsPaths = false;
+  app.add_flag("--print-paths", printsPaths, "print the files that a compilation takes: runtime, linker, CUDA's tools");
   addCommonOptions(app, options);
   addOutputs(app, options, stage);
   ashlar::driver::CalibrateOptions calibrateOptions;
@@ -173,9 +172,15 @@ int run(int argc, char **argv) {
   } catch (const CLI::CallForHelp &) {
     std::cout << (plan->parsed() ? plan : &app)->help();
     return 0;
+  } catch (const CLI::CallForVersion &version) {
+    std::cout << version.what() << "\n";
+    return 0;
   } catch (const CLI::ParseError &error) {
     std::cerr << "error: " << ashlar::rt::commandLineFault(error) << "\n";
     return 1;
+  }
+  if (printsPaths) {
+    return ashlar::driver::printPaths();
   }
   auto isGiven = [](const CLI::Option *option) { return option->count() > 0; };
   if (std::vector<const CLI::Option *> own = std::as_const(app).get_options(isGiven); plan->parsed() && !own.empty()) {
@@ -184,7 +189,6 @@ int run(int argc, char **argv) {
   }
   if (!calibrateOptions.output.empty()) {
     calibrateOptions.target = options.target;
-    calibrateOptions.programPath = programPath(argv[0]);
     return calibrate(calibrateOptions, std::as_const(app).get_options(isGiven));
   }
   if ((plan->parsed() ? planOptions.common : options).model.empty()) { // not required(), which a subcommand would not change
@@ -202,7 +206,6 @@ int run(int argc, char **argv) {
     std::cerr << "error: " << fault << "\n";
     return 1;
   }
-  options.programPath = programPath(argv[0]);
   return ashlar::driver::compile(options);
 }
 

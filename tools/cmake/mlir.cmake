@@ -6,18 +6,13 @@ find_package(MLIR 22.1 REQUIRED CONFIG HINTS /usr/lib/llvm-22/lib/cmake/mlir)
 message(STATUS "MLIR ${LLVM_PACKAGE_VERSION} in ${MLIR_DIR}")
 set(LLVM_LINK_LLVM_DYLIB ON)
 set(MLIR_LINK_MLIR_DYLIB ON)
-list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
-include(TableGen)
-include(AddLLVM)
-include(AddMLIR)
+set(ASHLAR_INCLUDE_DIRS ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+include(plugin)
 separate_arguments(ASHLAR_LLVM_DEFINITIONS NATIVE_COMMAND ${LLVM_DEFINITIONS})
 
 # One target that carries headers, definitions and the two shared libraries.
 add_library(ashlar_mlir INTERFACE)
 target_include_directories(ashlar_mlir SYSTEM INTERFACE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
-# mlir_tablegen takes its include path from the directory.
-include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
-include_directories(${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
 target_compile_definitions(ashlar_mlir INTERFACE ${ASHLAR_LLVM_DEFINITIONS})
 target_link_libraries(ashlar_mlir INTERFACE MLIR LLVM)
 

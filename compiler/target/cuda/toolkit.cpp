@@ -4,6 +4,7 @@
 
 #include "compiler/target/cuda/toolkit.h"
 
+#include "compiler/file/installation.h"
 #include "compiler/target/cuda/ptx.h"
 
 #include "llvm/ADT/SmallString.h"
@@ -20,13 +21,14 @@ namespace {
 namespace fs = llvm::sys::fs;
 namespace path = llvm::sys::path;
 
-// Returns the file that is there of the configured one and of `name` under the root of the toolkit that `ptxas` is in; "" for none.
-std::string findBeside(llvm::StringRef configured, llvm::StringRef ptxas, llvm::StringRef name) {
+// Returns libdevice: of the installation, the configured one, or that of the toolkit that `ptxas` is in; "" for none.
+std::string findLibdevice(llvm::StringRef ptxas) {
   llvm::SmallString<256> beside(path::parent_path(path::parent_path(ptxas)));
-  path::append(beside, name);
-  for (llvm::StringRef candidate : {configured, llvm::StringRef(beside)}) {
+  path::append(beside, "nvvm/libdevice/libdevice.10.bc");
+  for (const std::string &candidate :
+       {file::installedFile("lib/ashlar/libdevice.10.bc"), std::string(ASHLAR_LIBDEVICE), beside.str().str()}) {
     if (fs::exists(candidate)) {
-      return candidate.str();
+      return candidate;
     }
   }
   return "";
@@ -56,18 +58,23 @@ llvm::Expected<std::set<unsigned>> capabilitiesOf(const Toolkit &toolkit) {
 
 } // namespace
 
+bool isConfigured() {
+  return !llvm::StringRef(ASHLAR_PTXAS).empty();
+}
+
 llvm::Expected<Toolkit> findToolkit() {
-  if (llvm::StringRef(ASHLAR_PTXAS).empty()) {
+  if (!isConfigured()) {
     return llvm::createStringError(
         "the target cuda was left out when Ashlar was configured, for want of the CUDA toolkit; install CUDA 13 and "
         "configure again");
   }
   Toolkit toolkit;
-  toolkit.ptxas = fs::can_execute(ASHLAR_PTXAS) ? ASHLAR_PTXAS : target::findProgram({"ptxas"});
+  const std::string installed = file::installedFile("lib/ashlar/ptxas");
+  toolkit.ptxas = fs::can_execute(installed) ? installed : fs::can_execute(ASHLAR_PTXAS) ? ASHLAR_PTXAS : target::findProgram({"ptxas"});
   if (toolkit.ptxas.empty()) {
     return llvm::createStringError("ptxas is neither at " ASHLAR_PTXAS " nor on the PATH; install the CUDA toolkit");
   }
-  toolkit.libdevice = findBeside(ASHLAR_LIBDEVICE, toolkit.ptxas, "nvvm/libdevice/libdevice.10.bc");
+  toolkit.libdevice = findLibdevice(toolkit.ptxas);
   if (toolkit.libdevice.empty()) {
     return llvm::createStringError("libdevice is neither at " ASHLAR_LIBDEVICE " nor in the toolkit of " + toolkit.ptxas +
                                    "; install the CUDA toolkit");

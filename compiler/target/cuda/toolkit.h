@@ -15,6 +15,9 @@ struct Toolkit {
   std::string ptxas, libdevice;
 };
 
+// Whether Ashlar was built with the target.
+bool isConfigured();
+
 // Finds the toolkit. The error names the missing part, and whether Ashlar was built without the target.
 llvm::Expected<Toolkit> findToolkit();
 

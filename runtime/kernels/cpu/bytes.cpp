@@ -68,21 +68,6 @@ bool hasAmx() {
 #endif
 }
 
-const ByteKernel &chooseByteKernel() {
-#if defined(__x86_64__)
-  if (hasAmx()) {
-    return byteKernelAmx();
-  }
-  if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) {
-    return byteKernelAvx512();
-  }
-  if (__builtin_cpu_supports("avx2")) {
-    return byteKernelAvx2();
-  }
-#endif
-  return byteKernelGeneric();
-}
-
 void orderBytes(const ashlar_rt_gemm_desc &desc, const ByteKernel &kernel, int64_t panel, const uint8_t *b, uint32_t *ordered) {
   const int64_t row = desc.transpose_b != 0 ? 1 : desc.n, col = desc.transpose_b != 0 ? desc.k : 1, width = kernel.tileCols;
   const uint32_t flipped = isSigned(desc, ASHLAR_RT_SIGNED_B) ? 0 : kMoved;

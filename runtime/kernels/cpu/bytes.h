@@ -20,9 +20,6 @@ namespace ashlar::rt {
 // Returns whether this process can use the tile registers of AMX: it asks Linux for them, the first time.
 bool hasAmx();
 
-// Returns the fastest kernel that this processor can run.
-const ByteKernel &chooseByteKernel();
-
 // Orders panel `panel` of one matrix B: four bytes of k at a time in `ordered`, all panels of the matrix, behind which are the numbers that
 // the sums of its columns begin with.
 void orderBytes(const ashlar_rt_gemm_desc &desc, const ByteKernel &kernel, int64_t panel, const uint8_t *b, uint32_t *ordered);

@@ -18,24 +18,11 @@ namespace ashlar::rt {
 
 namespace {
 
-const GemmKernel &chooseGemmKernel() {
-#if defined(__x86_64__)
-  return chooseKernel(gemmKernelGeneric, gemmKernelAvx2, gemmKernelAvx512);
-#else
-  return chooseKernel(gemmKernelGeneric);
-#endif
-}
-
-// Of bf16, or of f16.
-const NarrowKernel &chooseNarrowKernel([[maybe_unused]] bool isF16) {
-#if defined(__x86_64__)
-  if (!isF16 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw")) {
-    return hasAmx() && __builtin_cpu_supports("amx-bf16") ? narrowKernelAmx() : narrowKernelAvx512Bf16();
-  }
-  return chooseKernel(narrowKernelGeneric, narrowKernelAvx2, narrowKernelAvx512);
-#else
-  return narrowKernelGeneric();
-#endif
+// Whether the executable has the kernels of a product.
+bool hasKernel(const ashlar_rt_gemm_desc &desc) {
+  return desc.bytes != 0    ? ASHLAR_RT_COMPONENT(products_bytes) != nullptr
+         : desc.narrow != 0 ? ASHLAR_RT_COMPONENT(products_narrow) != nullptr
+                            : ASHLAR_RT_COMPONENT(products_f32) != nullptr;
 }
 
 constexpr size_t kLargePage = size_t{2} << 20;
@@ -185,14 +172,17 @@ Status Gemm::prepare(const ashlar_rt_gemm_desc &desc, int threads, Gemm &gemm, G
   }
   auto state = std::make_unique<State>();
   state->desc = desc;
+  if (!hasKernel(desc)) {
+    return internal("matrix product of type {}, bytes {}: the program was linked without its kernels", desc.narrow, desc.bytes);
+  }
   if (desc.bytes != 0) {
-    state->bytes = &chooseByteKernel();
+    state->bytes = ASHLAR_RT_COMPONENT(products_bytes)();
     state->use(*state->bytes);
   } else if (desc.narrow != 0) {
-    state->narrow = &chooseNarrowKernel(desc.narrow == ASHLAR_RT_F16);
+    state->narrow = ASHLAR_RT_COMPONENT(products_narrow)(desc.narrow == ASHLAR_RT_F16);
     state->use(*state->narrow);
   } else {
-    state->kernel = &chooseGemmKernel();
+    state->kernel = ASHLAR_RT_COMPONENT(products_f32)();
     state->use(*state->kernel);
   }
   state->grid = chooseGrid(desc, state->tileRows, state->tileCols, std::max(threads, 1));

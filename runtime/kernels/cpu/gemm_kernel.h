@@ -6,6 +6,7 @@
 #ifndef ASHLAR_RUNTIME_KERNELS_CPU_GEMM_KERNEL_H
 #define ASHLAR_RUNTIME_KERNELS_CPU_GEMM_KERNEL_H
 
+#include "runtime/abi/components.h"
 #include "runtime/abi/memory_sizes.h"
 
 #include <cstddef>
@@ -103,6 +104,13 @@ const ByteKernel &byteKernelAmx();
 // Returns the kernel for AMX with products of bf16, and for these only. As that of bytes, but it is run where there is AVX-512, too.
 const NarrowKernel &narrowKernelAmx();
 #endif
+
+// Return the fastest kernels that this processor can run. Components: each is there where the program needs it.
+extern "C" {
+[[gnu::weak]] const GemmKernel *ASHLAR_RT_COMPONENT(products_f32)();
+[[gnu::weak]] const NarrowKernel *ASHLAR_RT_COMPONENT(products_narrow)(bool isF16);
+[[gnu::weak]] const ByteKernel *ASHLAR_RT_COMPONENT(products_bytes)();
+}
 
 } // namespace ashlar::rt
 

@@ -47,7 +47,7 @@ std::string compile(const std::string &text, const std::string &path) {
   info.target = "cpu";
   llvm::cantFail(target::emitImage(*module, info, constants, *code));
   llvm::cantFail(target::emitObject(*code, path + ".o"));
-  llvm::cantFail(target::linkExecutable(path + ".o", llvm::cantFail(target::findRuntimeArchive(ASHLARC)), path));
+  llvm::cantFail(target::linkExecutable(llvm::cantFail(target::findLinkFiles()), path + ".o", path));
   std::string tables;
   llvm::raw_string_ostream(tables) << *module;
   return tables;

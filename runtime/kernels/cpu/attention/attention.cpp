@@ -21,14 +21,6 @@ namespace ashlar::rt {
 
 namespace {
 
-const AttentionKernel &chooseAttentionKernel() {
-#if defined(__x86_64__)
-  return chooseKernel(attentionKernelGeneric, attentionKernelAvx2, attentionKernelAvx512);
-#else
-  return chooseKernel(attentionKernelGeneric);
-#endif
-}
-
 Status check(const ashlar_rt_attention_desc &desc) {
   if (desc.kind != ASHLAR_RT_ATTENTION_FORWARD && desc.kind != ASHLAR_RT_ATTENTION_BACKWARD) {
     return internal("attention of kind {}: the last known one is {}", desc.kind, static_cast<int>(ASHLAR_RT_ATTENTION_BACKWARD));
@@ -349,7 +341,10 @@ Attention &Attention::operator=(Attention &&) noexcept = default;
 Attention::~Attention() = default;
 
 Status Attention::prepare(const ashlar_rt_attention_desc &desc, int threads, Attention &attention, GemmWorkspace *workspace) {
-  return prepare(desc, threads, chooseAttentionKernel(), attention, workspace);
+  if (ASHLAR_RT_COMPONENT(attention) == nullptr) {
+    return internal("attention: the program was linked without its kernels");
+  }
+  return prepare(desc, threads, *ASHLAR_RT_COMPONENT(attention)(), attention, workspace);
 }
 
 Status Attention::prepare(const ashlar_rt_attention_desc &desc, int threads, const AttentionKernel &kernel, Attention &attention,

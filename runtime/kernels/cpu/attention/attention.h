@@ -42,7 +42,7 @@ public:
   // Returns the number of parts, 1 <= parts() <= threads. They write disjoint pieces of the results, about equal in work.
   int parts() const;
 
-  // Computes part `part`. Different parts may run at the same time. `buffers` are those of the descriptor, in its order. Does not allocate.
+  // Computes part `part`. Different parts may run at the same time. `buffers` are in the order of the descriptor. Does not allocate.
   void runPart(int part, void *const *buffers);
 
   // Computes all parts on the calling thread.

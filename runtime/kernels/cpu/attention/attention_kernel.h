@@ -7,6 +7,7 @@
 #define ASHLAR_RUNTIME_KERNELS_CPU_ATTENTION_KERNEL_H
 
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/abi/components.h"
 #include "runtime/abi/memory_sizes.h"
 
 #include <cstdint>
@@ -46,7 +47,7 @@ struct AttentionKernel {
   // Few rows (hasFewRows), all heads of the piece: computes the sums of one block of keys, of memory->sumsSize floats. Reads no key or
   // value that no row sees.
   void (*sumBlock)(const AttentionPiece &piece, int64_t keyBlock, float *workspace, float *sums);
-  // Adds the sums of `count` blocks, one behind the other, to those of the blocks before them.
+  // Adds the sums of `count` blocks, one behind the other, to the sums of the blocks before them.
   void (*addSums)(const AttentionPiece &piece, const float *sums, int64_t count, float *before);
   // Writes out and lse from the sums of all blocks.
   void (*finishFew)(const AttentionPiece &piece, const float *sums);
@@ -65,6 +66,9 @@ const AttentionKernel &attentionKernelAvx2();
 // Returns the kernel for AVX-512F. Only to be run where the processor has it.
 const AttentionKernel &attentionKernelAvx512();
 #endif
+
+// Returns the fastest kernel that this processor can run. A component: it is there where the program needs it.
+extern "C" [[gnu::weak]] const AttentionKernel *ASHLAR_RT_COMPONENT(attention)();
 
 } // namespace ashlar::rt
 

@@ -13,18 +13,6 @@ namespace ashlar::rt {
 
 namespace {
 
-// For operands of f32 (0), bf16 or f16.
-const ConvKernel &chooseConvKernel(uint32_t narrow) {
-#if defined(__x86_64__)
-  if (narrow == ASHLAR_RT_BF16 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw")) {
-    return convKernelAvx512Bf16();
-  }
-  return chooseKernel(convKernelsGeneric, convKernelsAvx2, convKernelsAvx512).of(narrow);
-#else
-  return convKernelsGeneric().of(narrow);
-#endif
-}
-
 Status check(const ashlar_rt_conv_desc &desc) {
   if (desc.kind < ASHLAR_RT_CONV_FORWARD || desc.kind > ASHLAR_RT_CONV_WEIGHTS) {
     return internal("convolution of kind {}: the last known one is {}", desc.kind, static_cast<int>(ASHLAR_RT_CONV_WEIGHTS));
@@ -206,7 +194,14 @@ Conv &Conv::operator=(Conv &&) noexcept = default;
 Conv::~Conv() = default;
 
 Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, Conv &conv, GemmWorkspace *workspace) {
-  return prepare(desc, threads, chooseConvKernel(desc.narrow), conv, workspace);
+  const bool hasKernel =
+      desc.narrow != 0 ? ASHLAR_RT_COMPONENT(convolutions_narrow) != nullptr : ASHLAR_RT_COMPONENT(convolutions_f32) != nullptr;
+  if (!hasKernel) {
+    return internal("convolution of type {}: the program was linked without its kernels", desc.narrow);
+  }
+  const ConvKernel *kernel =
+      desc.narrow != 0 ? ASHLAR_RT_COMPONENT(convolutions_narrow)(desc.narrow == ASHLAR_RT_F16) : ASHLAR_RT_COMPONENT(convolutions_f32)();
+  return prepare(desc, threads, *kernel, conv, workspace);
 }
 
 Status Conv::prepare(const ashlar_rt_conv_desc &desc, int threads, const ConvKernel &kernel, Conv &conv, GemmWorkspace *workspace) {

@@ -10,6 +10,7 @@
 #define ASHLAR_RUNTIME_KERNELS_CPU_CONV_CONV_KERNEL_H
 
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/abi/components.h"
 
 #include <cstdint>
 
@@ -118,9 +119,6 @@ struct ConvKernel {
 // The kernels of an instruction set.
 struct ConvKernels {
   ConvKernel f32, bf16, f16;
-
-  // Returns the kernel for operands of a type: 0 (f32), ASHLAR_RT_BF16 or ASHLAR_RT_F16.
-  const ConvKernel &of(uint32_t narrow) const { return narrow == ASHLAR_RT_BF16 ? bf16 : narrow == ASHLAR_RT_F16 ? f16 : f32; }
 };
 
 // Returns the kernels for any processor: plain vectors of four floats.
@@ -136,6 +134,12 @@ const ConvKernels &convKernelsAvx512();
 // Returns the kernel for AVX-512 with products of bf16, and for these only.
 const ConvKernel &convKernelAvx512Bf16();
 #endif
+
+// Return the fastest kernels that this processor can run. Components: each is there where the program needs it.
+extern "C" {
+[[gnu::weak]] const ConvKernel *ASHLAR_RT_COMPONENT(convolutions_f32)();
+[[gnu::weak]] const ConvKernel *ASHLAR_RT_COMPONENT(convolutions_narrow)(bool isF16);
+}
 
 } // namespace ashlar::rt
 

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs of the package, as commands: each becomes the program."""
+
+import os
+import sys
+
+from ashlar import _tool
+
+
+def _become(name):
+    os.execv(_tool(name), [name, *sys.argv[1:]])
+
+
+def ashlarc():
+    _become("ashlarc")
+
+
+def ashlar_ckpt():
+    _become("ashlar-ckpt")
+
+
+def ashlar_sim():
+    _become("ashlar-sim")
+
+
+def ashlar_zoo():
+    _become("ashlar-zoo")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# The module `ashlar` compiles, plans and runs (docs/howto/install.md, "From Python"), with the programs of the build; its errors are the
+# compiler's lines.
+
+. "$(dirname "$0")/common.sh"
+source=$(cd "$jobs/../.." && pwd)
+export ASHLAR_PREFIX=$tools/.. PYTHONPATH=$source/python:$PYTHONPATH
+
+"$tools/ashlar-zoo" mlp -o mlp.onnx
+cat > use.py <<'PY'
+import os
+import sys
+
+import ashlar
+
+jobs = sys.argv[1]
+job = open(f"{jobs}/mlp.txtpb").read()  # its text
+assert ashlar.version().startswith("ashlarc "), ashlar.version()
+
+rows = ashlar.plan("mlp.onnx", job, mesh=["dp=2", "dp=4"])
+assert sorted(row["devices"] for row in rows) == [2, 4], rows
+assert all(row["step_ns"] > 0 and row["memory"]["bytes"] > 2.6e6 for row in rows), rows
+
+path = ashlar.compile("mlp.onnx", f"{jobs}/mlp.txtpb", "two", mesh="dp=2", report="report.json")
+assert path == "two" and os.access(path, os.X_OK) and os.path.exists("report.json")
+ashlar.compile("mlp.onnx", job, "four")
+two, four = ashlar.run("two", ranks=2, steps=20, eval=True), ashlar.run("four", ranks=4, steps=20)
+assert "eval: loss is" in two.output, two.output
+losses = [[line["loss"] for line in run.metrics if "step" in line and "loss" in line][:2] for run in (two, four)]
+assert len(losses[0]) == 2 and all(abs(a - b) < 1e-4 * a for a, b in zip(*losses)), losses
+
+
+class Model:  # an onnx.ModelProto
+    def SerializeToString(self):
+        return open("mlp.onnx", "rb").read()
+
+
+ashlar.compile(Model(), job, "proto")
+assert open("proto", "rb").read() == open("four", "rb").read()
+
+
+def expect_error(text, function, *args, **options):
+    try:
+        function(*args, **options)
+    except ashlar.Error as error:
+        assert text in str(error) and not str(error).startswith("error:") and "\n" not in str(error), str(error)
+    else:
+        raise AssertionError(f"no error with {text}")
+
+
+expect_error("256", ashlar.compile, "mlp.onnx", job, "none", mesh="dp=3")
+expect_error("missing.onnx", ashlar.plan, "missing.onnx", job)
+expect_error("--bogus", ashlar.run, "two", ranks=2, bogus=1)
+assert not os.path.exists("none")
+PY
+python3 use.py "$jobs" || fail "the module does not do what its page says"

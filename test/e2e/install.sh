@@ -33,8 +33,10 @@ compile() {
   local weights size
   weights=$(stat -c %s "$1.onnx") size=$(stat -c %s "$1")
   [ "$((size - weights))" -le "$2" ] || fail "$1 has $((size - weights)) bytes besides its weights, above $2"
-  readelf -S "$1.debug" | grep -q '\.debug_info' || fail "$1.debug has no debug information"
-  ! readelf -S "$1" | grep -Eq '\.(debug_info|symtab)' || fail "$1 has symbols"
+  readelf -S "$1.debug" > debug.log
+  readelf -S "$1" > sections.log
+  grep -q '\.debug_info' debug.log || fail "$1.debug has no debug information"
+  ! grep -Eq '\.(debug_info|symtab)' sections.log || fail "$1 has symbols"
   echo "$1: $((size - weights)) bytes besides its weights"
 }
 compile linear 1500000
@@ -45,7 +47,7 @@ mpirun --quiet -n 4 ./mlp --steps 20 > mlp.log
 
 # Without the runtime, one line.
 mv "$prefix/lib/libashlar_rt.a" runtime.a
-! alone "$prefix/bin/ashlarc" linear.onnx -o none 2> none.log || fail "compiled without a runtime"
+! alone "$prefix/bin/ashlarc" linear.onnx --batch 1 -o none 2> none.log || fail "compiled without a runtime"
 grep -Fxq "error: the runtime is not at $prefix/lib/libashlar_rt.a; install Ashlar again, or build the target ashlar_rt" none.log || fail "$(cat none.log)"
 mv runtime.a "$prefix/lib/libashlar_rt.a"
 
@@ -69,7 +71,7 @@ done
 complete_word() {
   bash -c 'source "$1"; COMP_WORDS=(ashlarc "${@:2}"); COMP_CWORD=$(($# - 1)); _ashlarc; echo "${COMPREPLY[*]}"' sh "$prefix/share/bash-completion/completions/ashlarc" "$@"
 }
-[ "$(complete_word --print-pa)" = --print-params\ --print-paths ] || fail "completion: $(complete_word --print-pa)"
+[ "$(complete_word --print-pa)" = "--print-paths --print-params" ] || fail "completion: $(complete_word --print-pa)"
 [ "$(complete_word plan --swe)" = --sweep ] || fail "completion of plan: $(complete_word plan --swe)"
 
 (cd "$build" && cpack -G DEB -D CPACK_DEBIAN_COMPRESSION_TYPE=none -B "$OLDPWD/package") > package.log || fail "$(tail -5 package.log)"
@@ -77,4 +79,5 @@ dpkg-deb -f package/ashlar_*_amd64.deb Depends Recommends > needs.log
 for package in libmlir-22 libprotobuf libonnx lld-22 openmpi-bin; do
   grep -q "$package" needs.log || fail "the package does not name $package: $(cat needs.log)"
 done
-dpkg-deb -c package/ashlar_*_amd64.deb | grep -q ' ./usr/bin/ashlarc$' || fail "the package has no /usr/bin/ashlarc"
+dpkg-deb -c package/ashlar_*_amd64.deb > files.log
+grep -q ' ./usr/bin/ashlarc$' files.log || fail "the package has no /usr/bin/ashlarc"

@@ -49,7 +49,7 @@ def expect_error(text, function, *args, **options):
         raise AssertionError(f"no error with {text}")
 
 
-expect_error("256", ashlar.compile, "mlp.onnx", job, "none", mesh="dp=3")
+expect_error("the memory is 1.00 MB", ashlar.compile, "mlp.onnx", job, "none", memory="1MB")
 expect_error("missing.onnx", ashlar.plan, "missing.onnx", job)
 expect_error("--bogus", ashlar.run, "two", ranks=2, bogus=1)
 assert not os.path.exists("none")

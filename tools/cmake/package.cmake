@@ -3,7 +3,6 @@
 # cmake --install and cpack (docs/howto/install.md). Component "main" is all that a package for Debian has; component "libraries" makes it
 # self-contained. Symbols of programs go to BUILD/symbols.
 
-include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(ASHLAR_PROGRAMS ashlarc ashlar-calibrate ashlar-ckpt ashlar-opt ashlar-sim ashlar-zoo)
 

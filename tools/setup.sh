@@ -13,6 +13,7 @@ set -euo pipefail
 packages=(
   ccache clang-22 clang-format-22 cmake libclang-rt-22-dev lld-22 ninja-build # build
   libmlir-22-dev llvm-22-dev llvm-22-tools mlir-22-tools libzstd-dev zlib1g-dev # compiler
+  libjpeg62-turbo-dev libpng-dev # data
   coinor-libcbc-dev libcli11-dev libfmt-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libpmix-dev libxxhash-dev nlohmann-json3-dev openmpi-bin pkg-config       # runtime
   catch2 libbenchmark-dev libclang-rt-22-dev libopenmpi-dev python3         # tests, and the peer of test/bench/all_reduce.cpp

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Finds class labels by the ops that read them.
+// Finds class labels and indices by the ops that read them.
 
 #include "compiler/driver/class_labels.h"
 
@@ -33,6 +33,15 @@ BlockArgument inputOf(Value labels) {
     labels = op->getOperand(0);
   }
   return cast<BlockArgument>(labels);
+}
+
+// Returns the indices that are counted from the front where negative ones count from the end: select(i < 0, i + rows, i). Others are
+// returned as they are.
+Value withoutCountingFromEnd(Value indices) {
+  auto select = indices.getDefiningOp<nn::SelectOp>();
+  auto isNegative = select ? select.getCondition().getDefiningOp<nn::CompareOp>() : nn::CompareOp();
+  const bool counts = isNegative && isNegative.getPredicate() == nn::Predicate::Lt && isNegative.getLhs() == select.getOnFalse();
+  return counts ? select.getOnFalse() : indices;
 }
 
 // Returns the label of the rows that a loss of the model leaves out, which a comparison names; 0 where there is none.
@@ -99,6 +108,26 @@ llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, ModuleOp modul
     });
   }
   return labels;
+}
+
+llvm::StringMap<uint64_t> findTableRows(ModuleOp module) {
+  llvm::StringMap<uint64_t> rows;
+  func::FuncOp forward = nn::findProgram(module, nn::ProgramRole::Run);
+  if (!forward) {
+    return rows;
+  }
+  forward.walk([&](nn::GatherOp gather) {
+    BlockArgument input = inputOf(withoutCountingFromEnd(gather.getIndices()));
+    if (!input || input.getOwner() != &forward.front() || gather.getBatchDims() != 0) {
+      return;
+    }
+    if (auto name = forward.getArgAttrOfType<StringAttr>(input.getArgNumber(), nn::kNameAttr)) {
+      const auto found = static_cast<uint64_t>(cast<RankedTensorType>(gather.getTable().getType()).getDimSize(0));
+      uint64_t &least = rows[name.getValue()];
+      least = least == 0 ? found : std::min(least, found);
+    }
+  });
+  return rows;
 }
 
 } // namespace ashlar::driver

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which inputs hold class labels, and of how many classes, so that the program can refuse a mislabelled data set. The loss knows: one that
-// the job names, or a SoftmaxCrossEntropyLoss or NegativeLogLikelihoodLoss of the model.
+// Which inputs hold class labels or numbers of rows of a table, and how many there are, so that the program can refuse a data set with
+// others. The loss knows the classes: one that the job names, or a SoftmaxCrossEntropyLoss or NegativeLogLikelihoodLoss of the model.
 
 #ifndef ASHLAR_COMPILER_DRIVER_CLASS_LABELS_H
 #define ASHLAR_COMPILER_DRIVER_CLASS_LABELS_H
@@ -24,6 +24,11 @@ struct ClassLabels {
 // Returns the inputs of @forward that hold class labels under the job's loss, by name. Assumes an imported module, before the loss is
 // added. A job without a loss has none; a loss that names a missing tensor is left to the loss pass.
 llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, mlir::ModuleOp module);
+
+// Returns the inputs of @forward that index the rows of a table, such as tokens of an embedding, by name; with the rows of the smallest
+// table. Indices that are computed from an input are not its own: only casts, reshapes and transposes, and counting from the end, may lie
+// between them. Assumes the same module.
+llvm::StringMap<uint64_t> findTableRows(mlir::ModuleOp module);
 
 } // namespace ashlar::driver
 

@@ -186,6 +186,7 @@ private:
 
   LogicalResult train() {
     classLabels = findClassLabels(job, *module);
+    tableRows = findTableRows(*module);
     pipelines::attachSettings(*module, job);
     chooseLoops();
     if (failed(runTrainPasses(*module))) {
@@ -391,7 +392,7 @@ private:
       }
     }
     if (job.has_loss()) {
-      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, stages, classLabels);
+      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, stages, classLabels, tableRows);
       if (!training) {
         return training.takeError();
       }
@@ -465,6 +466,7 @@ private:
   lower::CollectiveOrder order;                     // the same
   std::optional<report::PipelineFacts> pipeline;    // the same, where it has one
   llvm::StringMap<ClassLabels> classLabels;
+  llvm::StringMap<uint64_t> tableRows;
   std::optional<int64_t> positions; // of a model that generates text
   double leastWeight = 0;           // that the losses of an evaluation are divided by
   unsigned phaseCount = 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// job.proto -> ImageInfo, and the check that data set and model fit together.
+// job.proto -> TrainingInfo, and the check that data set and model fit together.
 
 #include "compiler/driver/training_info.h"
 
+#include "compiler/driver/dataset_info.h"
 #include "compiler/job/job.h"
 #include "dialects/nn/nonfinite_steps.h"
 #include "dialects/nn/programs.h"
@@ -18,102 +19,6 @@ using target::DatasetInfo;
 using target::FeatureInfo;
 using target::TransformInfo;
 
-// Sets the format and what a generator takes.
-void setSource(const job::Dataset &dataset, DatasetInfo &info) {
-  switch (dataset.source_case()) {
-  case job::Dataset::kNpy:
-    info.format = "npy";
-    break;
-  case job::Dataset::kCifar10:
-    info.format = "cifar10";
-    break;
-  case job::Dataset::kDigits:
-    info.format = "digits";
-    info.directoryFormat = "idx";
-    info.trainSamples = dataset.digits().train_samples();
-    info.evalSamples = dataset.digits().eval_samples();
-    break;
-  case job::Dataset::kRegression: {
-    const auto &source = dataset.regression();
-    info.format = "regression";
-    info.trainSamples = source.train_samples();
-    info.evalSamples = source.eval_samples();
-    info.params = {source.a(), source.b(), source.c(), source.noise()};
-    break;
-  }
-  default: // checkJob lets no other pass
-    info.format = "idx";
-    break;
-  }
-}
-
-// {mean, ..., std, ...}: as many of each as the longer list has.
-std::vector<double> normalizeNumbers(const job::Dataset::Normalize &normalize) {
-  std::vector<double> means(normalize.mean().begin(), normalize.mean().end()), deviations(normalize.std().begin(), normalize.std().end());
-  size_t channels = std::max<size_t>({1, means.size(), deviations.size()});
-  means.resize(channels, means.empty() ? 0 : means[0]);
-  deviations.resize(channels, deviations.empty() ? 1 : deviations[0]);
-  means.insert(means.end(), deviations.begin(), deviations.end());
-  return means;
-}
-
-double dtypeOf(job::Dataset::TypeCast::Type type) {
-  switch (type) {
-  case job::Dataset::TypeCast::F32:
-    return ASHLAR_RT_F32;
-  case job::Dataset::TypeCast::F64:
-    return ASHLAR_RT_F64;
-  case job::Dataset::TypeCast::F16:
-    return ASHLAR_RT_F16;
-  case job::Dataset::TypeCast::I32:
-    return ASHLAR_RT_I32;
-  case job::Dataset::TypeCast::I64:
-    return ASHLAR_RT_I64;
-  case job::Dataset::TypeCast::BOOL:
-    return ASHLAR_RT_BOOL;
-  }
-  llvm_unreachable("unknown type");
-}
-
-TransformInfo makeTransform(const job::Dataset::Transform &transform) {
-  switch (transform.kind_case()) {
-  case job::Dataset::Transform::kRescale:
-    return {ASHLAR_RT_RESCALE, {transform.rescale().scale(), transform.rescale().shift()}};
-  case job::Dataset::Transform::kNormalize:
-    return {ASHLAR_RT_NORMALIZE, normalizeNumbers(transform.normalize())};
-  case job::Dataset::Transform::kResize:
-    return {ASHLAR_RT_RESIZE, {double(transform.resize().height()), double(transform.resize().width())}};
-  case job::Dataset::Transform::kRandomCrop: {
-    const auto &crop = transform.random_crop();
-    return {ASHLAR_RT_RANDOM_CROP, {double(crop.height()), double(crop.width()), double(crop.padding())}};
-  }
-  case job::Dataset::Transform::kRandomHorizontalFlip:
-    return {ASHLAR_RT_RANDOM_FLIP, {transform.random_horizontal_flip().probability()}};
-  case job::Dataset::Transform::kHwc2Chw:
-    return {ASHLAR_RT_HWC_TO_CHW, {}};
-  case job::Dataset::Transform::kTypeCast:
-    return {ASHLAR_RT_TYPE_CAST, {dtypeOf(transform.type_cast().type())}};
-  case job::Dataset::Transform::kOneHot:
-    return {ASHLAR_RT_ONE_HOT, {double(transform.one_hot().classes())}};
-  case job::Dataset::Transform::KIND_NOT_SET:
-    break;
-  }
-  llvm_unreachable("checkJob lets no other pass");
-}
-
-FeatureInfo makeFeature(const job::Dataset::Feature &feature) {
-  FeatureInfo info;
-  info.column = feature.column();
-  info.tensor = feature.tensor();
-  for (const job::Dataset::Transform &transform : feature.transforms()) {
-    info.transforms.push_back(makeTransform(transform));
-  }
-  if (feature.layout() == job::Dataset::Feature::NHWC) {
-    info.transforms.push_back({ASHLAR_RT_HWC_TO_CHW, {}});
-  }
-  return info;
-}
-
 // Returns the shape of the samples of a column, as far as the job knows it; files of other formats have it in their headers.
 rt::SampleShape shapeOf(const job::Dataset &dataset, llvm::StringRef column) {
   rt::SampleShape shape;
@@ -122,9 +27,14 @@ rt::SampleShape shapeOf(const job::Dataset &dataset, llvm::StringRef column) {
     shape.dims = isImage ? std::vector<int64_t>{32, 32, 3} : std::vector<int64_t>();
   } else if (dataset.has_regression()) {
     shape.dims = {column == "x" ? 2 : 1};
+  } else if (dataset.has_images()) {
+    shape.dims = isImage ? std::vector<int64_t>{dataset.images().height(), dataset.images().width(), 3} : std::vector<int64_t>();
+  } else if (dataset.has_tokens() || dataset.has_text()) {
+    const int64_t window = dataset.has_text() ? dataset.text().sequence_length() : dataset.tokens().sequence_length();
+    shape.dims.assign(column == "mask" ? 2 : 1, window);
   } else {
     // The images of digits may give way to files of any size.
-    shape.isKnown = !dataset.has_npy() && !isImage;
+    shape.isKnown = (dataset.has_idx() || dataset.has_digits()) && !isImage;
   }
   return shape;
 }
@@ -190,6 +100,15 @@ std::string stateNamed(llvm::ArrayRef<exec::VariantOp> stages, llvm::StringRef n
                                                                                                                                 : "";
 }
 
+// Checks that the loss ignores the label of targets that do not count. Where it ignores none, the ignored label is one of the classes.
+llvm::Error checkIgnoresTargets(const FeatureInfo &feature) {
+  if (feature.classes != 0 && feature.ignoredLabel >= 0 && static_cast<uint64_t>(feature.ignoredLabel) < feature.classes) {
+    return llvm::createStringError("documents.predict_next: false leaves out targets of \"" + feature.tensor +
+                                   "\" but the loss ignores no label; give the loss an ignore_index: -100");
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::StringRef> inputs) {
   for (const FeatureInfo &feature : dataset.features) {
     if (!llvm::is_contained(inputs, feature.tensor)) {
@@ -210,18 +129,19 @@ llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::Strin
 } // namespace
 
 llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm::ArrayRef<exec::VariantOp> stages,
-                                                      const llvm::StringMap<ClassLabels> &labels) {
+                                                      const llvm::StringMap<ClassLabels> &labels,
+                                                      const llvm::StringMap<uint64_t> &tableRows) {
   target::TrainingInfo info;
-  setSource(job.dataset(), info.dataset);
-  info.dataset.shuffle = job.dataset().shuffle();
-  info.dataset.dropRemainder = job.dataset().drop_remainder();
-  info.dataset.repeat = job.dataset().repeat();
-  for (const job::Dataset::Feature &feature : job.dataset().features()) {
-    FeatureInfo made = makeFeature(feature);
-    ClassLabels classes = labels.lookup(feature.tensor());
-    made.classes = classes.classes;
-    made.ignoredLabel = classes.ignored;
-    info.dataset.features.push_back(std::move(made));
+  info.dataset = makeDatasetInfo(job.dataset());
+  for (FeatureInfo &feature : info.dataset.features) {
+    ClassLabels classes = labels.lookup(feature.tensor);
+    feature.classes = classes.classes;
+    feature.ignoredLabel = classes.ignored;
+    feature.tableRows = tableRows.lookup(feature.tensor);
+    const bool leavesOut = !job.dataset().tokens().documents().predict_next() && feature.column == "targets";
+    if (llvm::Error error = leavesOut ? checkIgnoresTargets(feature) : llvm::Error::success()) {
+      return std::move(error);
+    }
   }
   auto isEvaluation = [](exec::ProgramOp program) { return nn::isEvaluation(program); };
   auto trains = [&](exec::ProgramOp program) { return !isEvaluation(program); };

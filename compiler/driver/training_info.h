@@ -14,10 +14,11 @@
 
 namespace ashlar::driver {
 
-// Returns the training loop of a checked job; `labels` by findClassLabels(). Fails when the dataset does not feed exactly the inputs of the
-// variant's training step.
+// Returns the training loop of a checked job; `labels` by findClassLabels(), `tableRows` by findTableRows(). Fails when the dataset does
+// not feed exactly the inputs of the variant's training step.
 llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm::ArrayRef<exec::VariantOp> stages,
-                                                      const llvm::StringMap<ClassLabels> &labels);
+                                                      const llvm::StringMap<ClassLabels> &labels,
+                                                      const llvm::StringMap<uint64_t> &tableRows);
 
 } // namespace ashlar::driver
 

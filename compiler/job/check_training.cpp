@@ -52,9 +52,13 @@ llvm::SmallVector<StringRef> sourceColumns(const Dataset &dataset) {
   case Dataset::kCifar10:
   case Dataset::kIdx:
   case Dataset::kDigits:
+  case Dataset::kImages:
     return {"image", "label"};
   case Dataset::kRegression:
     return {"x", "z"};
+  case Dataset::kTokens:
+  case Dataset::kText:
+    return {"tokens", "targets", "positions", "segments", "mask"};
   default:
     return {};
   }
@@ -67,9 +71,57 @@ Fault checkSamples(const Job &job, StringRef field, int64_t samples) {
   return {};
 }
 
+// Images are cut out of the middle of ones that are at least as large.
+Fault checkImages(const Dataset::Images &images) {
+  if (!images.has_height() || !images.has_width()) {
+    return llvm::formatv("field dataset.images.{0} is not given", images.has_height() ? "width" : "height");
+  }
+  if (int32_t most = std::max(images.height(), images.width()); images.has_short_side() && images.short_side() < most) {
+    return llvm::formatv("dataset.images.short_side {0} is less than {1}, the longer of height and width; raise it", images.short_side(),
+                         most);
+  }
+  return {};
+}
+
+// Windows over files of tokens, or over generated text.
+Fault checkTokens(const Dataset &dataset) {
+  if (dataset.has_text()) {
+    return dataset.text().has_sequence_length() ? "" : "field dataset.text.sequence_length is not given";
+  }
+  const Dataset::Tokens &tokens = dataset.tokens();
+  if (!tokens.has_sequence_length()) {
+    return "field dataset.tokens.sequence_length is not given";
+  }
+  if (tokens.has_eval() && tokens.eval_share() > 0) {
+    return "dataset.tokens has eval and eval_share, which both make the eval split; leave out one of the two";
+  }
+  if (tokens.has_documents() && !tokens.documents().has_boundary()) {
+    return "field dataset.tokens.documents.boundary is not given";
+  }
+  for (const std::string *files : {&tokens.train(), &tokens.eval()}) {
+    if (files->empty() || files->front() == '/' || files->find("..") != std::string::npos) {
+      return llvm::formatv("dataset.tokens names the files \"{0}\"; give a path below --data, without ..", *files);
+    }
+  }
+  return {};
+}
+
 Fault checkSource(const Job &job) {
   const Dataset &dataset = job.dataset();
   Fault fault;
+  if (dataset.has_tokens() || dataset.has_text()) {
+    fault = checkTokens(dataset);
+  }
+  if (dataset.has_images()) {
+    fault = checkImages(dataset.images());
+  }
+  if (fault.empty() && dataset.has_text()) {
+    fault = checkSamples(job, "dataset.text.train_samples", dataset.text().train_samples());
+    return !fault.empty() ? fault : checkSamples(job, "dataset.text.eval_samples", dataset.text().eval_samples());
+  }
+  if (!fault.empty()) {
+    return fault;
+  }
   if (dataset.has_digits()) {
     fault = checkSamples(job, "dataset.digits.train_samples", dataset.digits().train_samples());
     return !fault.empty() ? fault : checkSamples(job, "dataset.digits.eval_samples", dataset.digits().eval_samples());
@@ -78,7 +130,9 @@ Fault checkSource(const Job &job) {
     fault = checkSamples(job, "dataset.regression.train_samples", dataset.regression().train_samples());
     return !fault.empty() ? fault : checkSamples(job, "dataset.regression.eval_samples", dataset.regression().eval_samples());
   }
-  return dataset.source_case() == Dataset::SOURCE_NOT_SET ? "dataset names no source; one of cifar10, idx, npy, digits, regression" : "";
+  return dataset.source_case() == Dataset::SOURCE_NOT_SET
+             ? "dataset names no source; one of cifar10, csv, digits, idx, images, npy, npz, regression, text, tokens"
+             : "";
 }
 
 // What is wrong with a transform alone, as the end of a sentence.

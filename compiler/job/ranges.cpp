@@ -27,6 +27,7 @@ constexpr double kMostCount = 0x1p31;
 constexpr double kMostDevices = 65536;        // as many as a mesh has
 constexpr double kMostMicroBatches = 1 << 20; // of a pipeline
 constexpr double kMostPixels = 65536;         // a side of an image
+constexpr double kMostTokens = 1 << 24;       // of a sample
 constexpr double kMostClasses = 1 << 20;      // that labels are spread over
 constexpr double kMostDims = 63;              // dim of a tensor
 constexpr double kMostCollectives = 0x1p20;   // more than any program has
@@ -70,6 +71,10 @@ constexpr NumberRange kRanges[] = {
     anyF32("dataset.features.transforms.rescale.shift"),
     atLeast("dataset.features.transforms.resize.height", 1, kMostPixels),
     atLeast("dataset.features.transforms.resize.width", 1, kMostPixels),
+    atLeast("dataset.images.height", 1, kMostPixels),
+    {"dataset.images.least_area", 0, 1, true, false, true},
+    atLeast("dataset.images.short_side", 1, kMostPixels),
+    atLeast("dataset.images.width", 1, kMostPixels),
     anyF32("dataset.regression.a"),
     anyF32("dataset.regression.b"),
     anyF32("dataset.regression.c"),
@@ -77,6 +82,12 @@ constexpr NumberRange kRanges[] = {
     fromZeroF32("dataset.regression.noise"),
     atLeast("dataset.regression.train_samples", 1, kMostCount),
     atLeast("dataset.repeat", 1, 0x1p40),
+    atLeast("dataset.text.eval_samples", 1, kMostCount),
+    atLeast("dataset.text.sequence_length", 1, kMostTokens),
+    atLeast("dataset.text.train_samples", 1, kMostCount),
+    atLeast("dataset.tokens.documents.boundary", 0, 0x1p32 - 1),
+    shareF32("dataset.tokens.eval_share"),
+    atLeast("dataset.tokens.sequence_length", 1, kMostTokens),
     atLeast("deterministic.chunks", 1, kMostDevices),
     atLeast("dims.dim", 0, kMostDims),
     atLeast("dims.size", 1, kMostCount),

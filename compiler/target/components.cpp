@@ -41,6 +41,11 @@ std::string kernelsOf(mlir::Operation *op) {
 
 void referToComponents(mlir::ModuleOp program, const ImageInfo &info, llvm::Module &host) {
   std::set<std::string> components = {info.training ? "train" : info.context ? "generate" : "forward"};
+  if (info.training) { // --data may switch to another format
+    components.insert("data_" + info.training->dataset.format);
+    components.insert("data_" + info.training->dataset.directoryFormat);
+  }
+  components.erase("data_");
   if (info.target == "cpu") {
     program.walk([&](mlir::Operation *op) { components.insert(kernelsOf(op)); });
     components.erase("");

@@ -387,16 +387,18 @@ private:
           {table.u32(transform.kind), table.u32(transform.numbers.size()), table.f64Array(transform.numbers)});
     });
     return table.record<ashlar_rt_feature>({table.string(info.column), table.string(info.tensor), table.u32(transforms.size()),
-                                            table.array(transforms), table.u64(info.classes), table.u64(info.ignoredLabel)});
+                                            table.array(transforms), table.u64(info.classes), table.u64(info.ignoredLabel),
+                                            table.u64(info.tableRows)});
   }
 
   Constant *dataset(const DatasetInfo &info) {
     auto features = llvm::map_to_vector(info.features, [&](const FeatureInfo &item) { return feature(item); });
     Constant *params = llvm::ConstantDataArray::get(table.context(), llvm::ArrayRef<double>(info.params));
     return table.record<ashlar_rt_dataset>({table.string(info.format), table.optionalString(info.directoryFormat),
-                                            table.u64(info.trainSamples), table.u64(info.evalSamples), params, table.u32(info.shuffle),
-                                            table.u32(info.dropRemainder), table.u64(info.repeat), table.u32(features.size()),
-                                            table.array(features)});
+                                            table.optionalString(info.trainFiles), table.optionalString(info.evalFiles),
+                                            table.optionalString(info.categories), table.u64(info.trainSamples),
+                                            table.u64(info.evalSamples), params, table.u32(info.shuffle), table.u32(info.dropRemainder),
+                                            table.u64(info.repeat), table.u32(features.size()), table.array(features)});
   }
 
   Constant *training(const TrainingInfo &info) {

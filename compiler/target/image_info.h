@@ -26,17 +26,18 @@ struct TransformInfo {
   std::vector<double> numbers;
 };
 
-// ashlar_rt_feature. No classes: the column does not hold class labels.
+// ashlar_rt_feature. No classes: the column does not hold class labels. No table rows: the program looks nothing up by it.
 struct FeatureInfo {
   std::string column, tensor;
   std::vector<TransformInfo> transforms;
   uint64_t classes = 0;
   int64_t ignoredLabel = 0;
+  uint64_t tableRows = 0;
 };
 
-// ashlar_rt_dataset. An empty directoryFormat: --data is refused.
+// ashlar_rt_dataset. An empty directoryFormat: --data is refused. Empty files: the names of the format.
 struct DatasetInfo {
-  std::string format, directoryFormat;
+  std::string format, directoryFormat, trainFiles, evalFiles, categories;
   uint64_t trainSamples = 0, evalSamples = 0;
   std::array<double, 8> params{};
   bool shuffle = true, dropRemainder = true;

@@ -51,8 +51,9 @@ int addObject(dl_phdr_info *info, size_t, void *context) {
 
 llvm::Expected<LinkFiles> findLinkFiles() {
   LinkFiles files{file::installedFile("lib/ashlar/ld.lld"), file::installedFile("lib/libashlar_rt.a"),
-                  file::installedFile("lib/libashlar_builtins.a")};
-  for (const std::string &archive : {files.runtime, files.builtins}) {
+                  file::installedFile("lib/libashlar_builtins.a"), file::installedFile("lib/libashlar_jpeg.a"),
+                  file::installedFile("lib/libashlar_png.a")};
+  for (const std::string &archive : {files.runtime, files.builtins, files.jpeg, files.png}) {
     if (!fs::exists(archive)) {
       return llvm::createStringError("the runtime is not at " + archive + "; install Ashlar again, or build the target ashlar_rt");
     }
@@ -102,7 +103,7 @@ llvm::Error linkExecutable(const LinkFiles &files, llvm::StringRef object, llvm:
   if (path::filename(files.linker).contains("lld")) { // equal functions become one
     arguments.push_back("--icf=safe");
   }
-  arguments.append({absolute, files.runtime, files.builtins});
+  arguments.append({absolute, files.runtime, files.jpeg, files.png, files.builtins});
   arguments.append(process.libraries.begin(), process.libraries.end());
   ToolRun linker;
   // lld reads each '%' of its output's path as a place for a random character, so the folder is not in it.

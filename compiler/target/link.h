@@ -16,6 +16,7 @@ namespace ashlar::target {
 struct LinkFiles {
   std::string linker;            // lld, or another one with the options of GNU ld
   std::string runtime, builtins; // archives
+  std::string jpeg, png;         // archives that readers of images use
 };
 
 // Finds the files in the installation (compiler/file/installation.h), a linker also on the PATH. The error names the missing one.

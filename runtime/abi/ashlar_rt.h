@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 // Grows with every change of a struct below; ashlar_rt_main() refuses an image of another version.
-#define ASHLAR_RT_ABI_VERSION 34
+#define ASHLAR_RT_ABI_VERSION 35
 
 // Buffers start on this boundary; arena offsets are multiples of it.
 #define ASHLAR_RT_ALIGNMENT 64
@@ -512,14 +512,41 @@ typedef struct {
   // other. 0: not class labels.
   uint64_t classes;
   int64_t ignored_label;
+  // Rows of the smallest table that the program looks up by these numbers, -table_rows .. table_rows - 1; the runtime refuses a data set
+  // with any other. 0: no table.
+  uint64_t table_rows;
 } ashlar_rt_feature;
 
-// Where the samples come from. `format`: "idx", "npy", "cifar10", "digits" or "regression" (docs/data.md). Files lie in --data DIR under
-// the names of their format. Generators take `train_samples`, `eval_samples` and `params` (regression: a, b, c, noise).
+// What `params` of a data set of tokens hold (docs/data.md).
+typedef enum {
+  ASHLAR_RT_WINDOW = 0,            // tokens of a sample
+  ASHLAR_RT_TOKEN_BYTES = 1,       // bytes of a token in files without a header: 1, 2 or 4
+  ASHLAR_RT_EVAL_SHARE = 2,        // the share of each train file that is the eval split; 0: files of its own
+  ASHLAR_RT_BOUNDARY = 3,          // the token between documents; -1: none
+  ASHLAR_RT_BOUNDARY_BEGINS = 4,   // 1: it is the first token of a document, else the last
+  ASHLAR_RT_PREDICTS_NEXT = 5,     // 0: the first token of a document is no target
+  ASHLAR_RT_RESTARTS_POSITIONS = 6 // 1: positions begin at 0 in each document
+} ashlar_rt_token_param;
+
+// What `params` of a data set of images hold.
+typedef enum {
+  ASHLAR_RT_IMAGE_HEIGHT = 0,
+  ASHLAR_RT_IMAGE_WIDTH = 1,
+  ASHLAR_RT_IMAGE_SHORT_SIDE = 2, // of the resized image whose middle is taken
+  ASHLAR_RT_IMAGE_LEAST_AREA = 3  // share of the area that a random part has in training; 0: the middle, as in evaluation
+} ashlar_rt_image_param;
+
+// Where the samples come from. `format`: "idx", "npy", "npz", "csv", "cifar10", "images", "tokens", "digits", "text" or "regression"
+// (docs/data.md). Files lie in --data DIR under the names of their format. Generators take `train_samples`, `eval_samples` and `params`
+// (regression: a, b, c, noise; tokens and text: by ashlar_rt_token_param; images: by ashlar_rt_image_param).
 typedef struct {
   const char *format;
-  // Format that --data DIR switches to when `format` is a generator: "idx" for digits; null: --data is refused.
+  // Format that --data DIR switches to when `format` is a generator: "idx" for digits, "tokens" for text; null: --data is refused.
   const char *directory_format;
+  // The files of each split below --data DIR, * and ? stand for any characters; null: the usual names. npz: the same file of both
+  // splits has members <column>_train and <column>_eval.
+  const char *train_files, *eval_files;
+  const char *categories; // csv: columns of words, separated by commas; null: none
   uint64_t train_samples, eval_samples;
   double params[8];
   uint32_t shuffle;

@@ -9,10 +9,20 @@
 
 // The names of all components: CMake reads them here, for tests and tools, which link all of them.
 #define ASHLAR_RT_COMPONENTS(COMPONENT)                                                                                                    \
-  COMPONENT(train)               /* a training run */                                                                                      \
-  COMPONENT(forward)             /* one run of a model */                                                                                  \
-  COMPONENT(generate)            /* text generation */                                                                                     \
-  COMPONENT(cuda)                /* the cuda target */                                                                                     \
+  COMPONENT(train)        /* a training run */                                                                                             \
+  COMPONENT(forward)      /* one run of a model */                                                                                         \
+  COMPONENT(generate)     /* text generation */                                                                                            \
+  COMPONENT(cuda)         /* the cuda target */                                                                                            \
+  COMPONENT(data_cifar10) /* formats of data sets */                                                                                       \
+  COMPONENT(data_csv)                                                                                                                      \
+  COMPONENT(data_digits)                                                                                                                   \
+  COMPONENT(data_idx)                                                                                                                      \
+  COMPONENT(data_images)                                                                                                                   \
+  COMPONENT(data_npy)                                                                                                                      \
+  COMPONENT(data_npz)                                                                                                                      \
+  COMPONENT(data_regression)                                                                                                               \
+  COMPONENT(data_text)                                                                                                                     \
+  COMPONENT(data_tokens)                                                                                                                   \
   COMPONENT(products_f32)        /* kernels of matrix products on the cpu */                                                               \
   COMPONENT(products_narrow)     /* of bf16 and f16 */                                                                                     \
   COMPONENT(products_bytes)      /* of integers of 8 bits */                                                                               \

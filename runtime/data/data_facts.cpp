@@ -40,7 +40,9 @@ DataFacts factsOf(Dataset &dataset, Split split) {
     const Column &column = dataset.columns()[i];
     const size_t bytes = static_cast<size_t>(numElements(column.shape)) * dtypeBytes(column.element);
     facts.text += fmt::format(", {} {} {}", column.name, dtypeName(column.element), shapeText(column.shape));
-    probe(dataset.samples(), [&](uint64_t sample) { mix(facts.contents, dataset.read(i, sample), bytes); });
+    std::vector<char> scratch(dataset.scratchBytes(i));
+    probe(dataset.samples(),
+          [&](uint64_t sample) { mix(facts.contents, dataset.read(i, SampleRandom::evaluated(sample), scratch.data()), bytes); });
   }
   return facts;
 }

@@ -4,6 +4,8 @@
 
 #include "runtime/data/dataset.h"
 
+#include <cstring>
+
 namespace ashlar::rt {
 
 const char *splitName(Split split) {
@@ -11,30 +13,33 @@ const char *splitName(Split split) {
 }
 
 Status openDataset(const ashlar_rt_dataset &description, const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset) {
-  std::string format = description.format;
-  const bool generated = format == "digits" || format == "regression";
-  if (generated && !directory.empty()) {
-    if (!description.directory_format) {
-      return invalid("--data \"{}\" was given but the data set \"{}\" is generated; run without --data", directory, format);
+  // Null: not linked into this program.
+  const DataFormat *const formats[] = {&ASHLAR_RT_COMPONENT(data_cifar10), &ASHLAR_RT_COMPONENT(data_csv),
+                                       &ASHLAR_RT_COMPONENT(data_digits),  &ASHLAR_RT_COMPONENT(data_idx),
+                                       &ASHLAR_RT_COMPONENT(data_images),  &ASHLAR_RT_COMPONENT(data_npy),
+                                       &ASHLAR_RT_COMPONENT(data_npz),     &ASHLAR_RT_COMPONENT(data_regression),
+                                       &ASHLAR_RT_COMPONENT(data_text),    &ASHLAR_RT_COMPONENT(data_tokens)};
+  auto find = [&](const char *name) {
+    const DataFormat *found = nullptr;
+    for (const DataFormat *format : formats) {
+      found = format != nullptr && std::strcmp(name, format->name) == 0 ? format : found;
     }
-    format = description.directory_format;
+    return found;
+  };
+  const DataFormat *format = find(description.format);
+  if (format && format->isGenerated && !directory.empty()) {
+    if (!description.directory_format) {
+      return invalid("--data \"{}\" was given but the data set \"{}\" is generated; run without --data", directory, format->name);
+    }
+    format = find(description.directory_format);
   }
-  if (format == "digits") {
-    return openDigits(description, split, dataset);
+  if (format == nullptr) {
+    return internal("data set format \"{}\" is not in this program", description.format);
   }
-  if (format == "regression") {
-    return openRegression(description, split, dataset);
+  if (!format->isGenerated && directory.empty()) {
+    return invalid("the data set is read from {} files; name their folder with --data DIR", format->name);
   }
-  if (format != "idx" && format != "npy" && format != "cifar10") {
-    return internal("data set format \"{}\" is not known; cifar10, digits, idx, npy and regression are", format);
-  }
-  if (directory.empty()) {
-    return invalid("the data set is read from {} files; name their folder with --data DIR", format);
-  }
-  if (format == "npy") {
-    return openNpy(description, directory, split, dataset);
-  }
-  return format == "idx" ? openIdx(directory, split, dataset) : openCifar10(directory, split, dataset);
+  return format->open(description, directory, split, dataset);
 }
 
 } // namespace ashlar::rt

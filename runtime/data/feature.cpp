@@ -50,30 +50,44 @@ bool holdsWholeSamples(const ashlar_rt_tensor &tensor) {
   return std::equal(tensor.local_shape + 1, tensor.local_shape + tensor.rank, tensor.global_shape + 1);
 }
 
-// Labels that are looked at: those that come out of some transforms.
-struct LabelCheck {
+// Whole numbers that are looked at: those that come out of some transforms.
+struct NumberCheck {
   std::vector<ashlar_rt_transform> transforms;
-  double classes = 0, ignored = 0; // ignored: a class, where no other number is allowed
-  const char *taker = "";          // " of one_hot"
+  double first = 0, end = 0; // first .. end - 1 are allowed
+  double ignored = 0;        // besides; one of these, where no other number is allowed
+  const char *number = "label", *kind = "classes", *user = "";
+
+  bool allows(double number) const { return (number >= first && number < end && number == std::floor(number)) || number == ignored; }
+
+  // Whether all numbers of a range are allowed. Assumes whole numbers and no transforms.
+  bool allowsAll(const ElementRange &range) const { return range.least >= first && range.greatest < end; }
 };
 
-// Returns which labels of a feature are to be looked at. Transforms that only move elements are left out.
-std::vector<LabelCheck> labelChecks(const ashlar_rt_feature &description) {
-  std::vector<LabelCheck> checks;
-  LabelCheck label;
+// Returns which numbers of a feature are to be looked at. Transforms that only move elements are left out.
+std::vector<NumberCheck> numberChecks(const ashlar_rt_feature &description) {
+  std::vector<NumberCheck> checks;
+  NumberCheck label;
   for (uint32_t i = 0; i < description.num_transforms; ++i) {
     const ashlar_rt_transform &transform = description.transforms[i];
     if (transform.kind == ASHLAR_RT_ONE_HOT) {
       checks.push_back(label);
-      checks.back().classes = transform.numbers[0];
-      checks.back().taker = " of one_hot";
+      checks.back().end = transform.numbers[0];
+      checks.back().user = " of one_hot";
     }
     if (transform.kind == ASHLAR_RT_RESCALE || transform.kind == ASHLAR_RT_NORMALIZE || transform.kind == ASHLAR_RT_TYPE_CAST) {
       label.transforms.push_back(transform);
     }
   }
+  if (description.table_rows != 0) { // an index below 0 counts from the end
+    checks.push_back(label);
+    checks.back().first = -static_cast<double>(description.table_rows);
+    checks.back().end = static_cast<double>(description.table_rows);
+    checks.back().number = "index";
+    checks.back().kind = "rows";
+    checks.back().user = " of the model's table";
+  }
   if (description.classes != 0) {
-    label.classes = static_cast<double>(description.classes);
+    label.end = static_cast<double>(description.classes);
     label.ignored = static_cast<double>(description.ignored_label);
     checks.push_back(label);
   }
@@ -127,6 +141,7 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
   if (std::string fault = sampleFault(description.column, description.num_transforms, found, tensor.name, wanted); !fault.empty()) {
     return invalid("{}", fault);
   }
+  feature.scratch.resize(dataset.scratchBytes(feature.column));
   feature.rowBytes = dtypeBytes(feature.to) * numElements({tensor.local_shape + 1, tensor.local_shape + tensor.rank});
   feature.pieceBytes = feature.rowBytes * tensor.local_shape[0];
   feature.isDirect = feature.chain.computed() == feature.to && holdsWholeSamples(tensor);
@@ -137,16 +152,19 @@ Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_vari
 }
 
 Status checkLabels(const ashlar_rt_feature &description, const Feature &feature, const char *split, Dataset &dataset) {
-  for (const LabelCheck &check : labelChecks(description)) {
+  std::vector<char> scratch(dataset.scratchBytes(feature.column));
+  for (const NumberCheck &check : numberChecks(description)) {
+    const std::optional<ElementRange> range = check.transforms.empty() ? dataset.range(feature.column) : std::nullopt;
+    if (range && check.allowsAll(*range)) {
+      continue;
+    }
     SampleNumbers numbers;
     ASHLAR_RETURN_IF_ERROR(numbers.prepare(dataset.columns()[feature.column], check.transforms));
     for (uint64_t sample = 0; sample < dataset.samples(); ++sample) {
-      for (double label : numbers.of(dataset.read(feature.column, sample))) {
-        const bool known = label >= 0 && label < check.classes && label == std::floor(label);
-        if (!known && label != check.ignored) {
-          return invalid(
-              "label {} of sample {} in column \"{}\" of the {} split is not one of the {} classes 0 .. {}{}; correct the data set", label,
-              sample, description.column, split, check.classes, check.classes - 1, check.taker);
+      for (double number : numbers.of(dataset.read(feature.column, SampleRandom::evaluated(sample), scratch.data()))) {
+        if (!check.allows(number)) {
+          return invalid("{} {} of sample {} in column \"{}\" of the {} split is not one of the {} {} 0 .. {}{}; correct the data set",
+                         check.number, number, sample, description.column, split, check.end, check.kind, check.end - 1, check.user);
         }
       }
     }

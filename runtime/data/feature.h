@@ -24,10 +24,11 @@ struct Feature {
   uint32_t tensor = 0; // of the variant
   const ashlar_rt_tensor *info = nullptr;
   TransformChain chain;
-  bool isDirect = false;    // the chain's result is a device's shard, in the tensor's type
-  std::vector<char> result; // of the chain, where it is neither plain nor direct
-  size_t rowBytes = 0;      // of one sample of a device's piece
-  size_t pieceBytes = 0;    // padding included
+  bool isDirect = false;     // the chain's result is a device's shard, in the tensor's type
+  std::vector<char> scratch; // for reading the column
+  std::vector<char> result;  // of the chain, where it is neither plain nor direct
+  size_t rowBytes = 0;       // of one sample of a device's piece
+  size_t pieceBytes = 0;     // padding included
 };
 
 // Resolves `description` against the data set and the variant. `info` stays null when the tensor is an input of another pipeline stage.
@@ -35,8 +36,8 @@ struct Feature {
 Status resolveFeature(const ashlar_rt_feature &description, const ashlar_rt_variant &variant, uint64_t globalBatch, const Dataset &dataset,
                       Feature &feature);
 
-// Checks the class labels of all samples, for the loss and for one_hot, once; does nothing when the feature holds none. The error names the
-// first wrong label, its sample and the classes. `split` names the part of the data set.
+// Checks the class labels of all samples, for the loss and for one_hot, and the indices into tables, once; does nothing when the feature
+// holds none. The error names the first wrong label, its sample and the classes. `split` names the part of the data set.
 Status checkLabels(const ashlar_rt_feature &description, const Feature &feature, const char *split, Dataset &dataset);
 
 // Transforms a sample and converts its part in the piece: rowBytes at `to`, less padding. `sample` is the whole sample, in the column's

@@ -117,6 +117,7 @@ Status Pipeline::State::resolve(const PipelineOptions &options) {
   globalBatch = options.training->global_batch;
   samples = dataset->samples();
   facts = factsOf(*dataset, options.split);
+  ASHLAR_RETURN_IF_ERROR(dataset->check()); // some samples were read
   const char *split = splitName(options.split);
   const bool train = options.split == Split::kTrain;
   if (globalBatch < 1 || samples < 1 || (train && globalBatch > samples)) {
@@ -211,7 +212,7 @@ void Pipeline::State::fillRows(const FeaturePiece &part, size_t thread, int64_t 
   for (int64_t row = begin; row < end; ++row) {
     const uint64_t place = (first + part.piece.start[0] + row) % samples; // beyond the last: what fills up an evaluated batch
     random.sample = shuffle ? order[place] : place;
-    const void *sample = dataset->read(feature.column, random.sample);
+    const void *sample = dataset->read(feature.column, random, feature.scratch.data());
     convertSample(feature, part.piece, sample, random, to + part.offset + row * feature.rowBytes);
   }
 }

@@ -22,6 +22,9 @@ struct SampleRandom {
   bool isTraining = false; // false: random transforms as in evaluation (docs/data.md)
   uint64_t seed = 0, pass = 0, sample = 0;
 
+  // Returns a sample as evaluation reads it.
+  static SampleRandom evaluated(uint64_t sample) { return {false, 0, 0, sample}; }
+
   // Returns the random words of the feature's transform `number`, from 0 on.
   PhiloxWords words(uint32_t number) const {
     return philoxWords(keyOfPass(seed, pass), kTransformStream, static_cast<uint32_t>(pass), sample * ASHLAR_RT_MAX_TRANSFORMS + number);

@@ -18,6 +18,10 @@ inline constexpr uint32_t kDigitStream = 0x64696769;      // "digi"
 inline constexpr uint32_t kDigitNoiseStream = 0x646e6f69; // "dnoi"
 // Point and noise of a regression sample; index: the sample.
 inline constexpr uint32_t kRegressionStream = 0x72656772; // "regr"
+// The part of an image in training; counter: the pass, index: 16 * sample + the draw, seed: the run's.
+inline constexpr uint32_t kImageCropStream = 0x696d6167; // "imag"
+// The parts of a sentence; counter: the split, index: the sentence.
+inline constexpr uint32_t kTextStream = 0x74657874; // "text"
 
 // Generated samples do not depend on --seed: they stand for files, which do not either.
 inline constexpr uint64_t kGeneratorSeed = 20240229;

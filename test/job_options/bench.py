@@ -170,7 +170,7 @@ class Bench:
     def train(self, job, *options, ranks=1, compile_options=()):
         """Compiles and runs with a log line a step, on the data in the bench's folder where the job reads files."""
         self.compile(job, *compile_options)
-        data = ["--data", "."] if any(source in job for source in ("npy {", "idx {", "cifar10 {")) else []
+        data = ["--data", "."] if any(source in job for source in ("npy {", "idx {", "cifar10 {", "tokens {", "npz {", "csv {", "images {")) else []
         return self.run(*data, "--log-every", "1", *options, ranks=ranks)
 
     def npy(self, name, values, shape=None, kind="f4"):

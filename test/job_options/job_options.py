@@ -22,6 +22,7 @@ import cases_data  # noqa: F401 each registers its cases
 import cases_images  # noqa: F401
 import cases_batch_norm  # noqa: F401 each registers its cases
 import cases_data  # noqa: F401
+import cases_files  # noqa: F401
 import cases_loss  # noqa: F401
 import cases_model  # noqa: F401
 import cases_nonfinite  # noqa: F401

@@ -10,7 +10,9 @@ set(ASHLAR_PROGRAMS ashlarc ashlar-calibrate ashlar-ckpt ashlar-opt ashlar-sim a
 set_target_properties(${ASHLAR_PROGRAMS} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/ashlar;${LLVM_LIBRARY_DIRS}")
 install(TARGETS ${ASHLAR_PROGRAMS} RUNTIME DESTINATION bin COMPONENT main)
 install(TARGETS ashlar_rt ARCHIVE DESTINATION lib COMPONENT main)
-install(FILES ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libashlar_builtins.a DESTINATION lib COMPONENT main)
+foreach(archive builtins jpeg png)
+  install(FILES ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libashlar_${archive}.a DESTINATION lib COMPONENT main)
+endforeach()
 install(DIRECTORY docs/jobs/ DESTINATION share/ashlar/jobs COMPONENT main)
 install(FILES LICENSE DESTINATION share/doc/ashlar RENAME copyright COMPONENT main)
 

@@ -6,8 +6,6 @@
 #include "runtime/base/mapped_file.h"
 #include "runtime/data/dataset.h"
 
-#include <array>
-
 #include <unistd.h>
 
 namespace ashlar::rt {
@@ -39,18 +37,20 @@ public:
   uint64_t samples() const override { return count; }
   const std::vector<Column> &columns() const override { return allColumns; }
 
-  const void *read(size_t column, uint64_t sample) override {
-    const auto *record = reinterpret_cast<const uint8_t *>(recordAt(sample));
+  size_t scratchBytes(size_t column) const override { return column == 0 ? kChannels * kPlaneBytes : 0; }
+
+  const void *read(size_t column, const SampleRandom &which, void *scratch) override {
+    const auto *record = reinterpret_cast<const uint8_t *>(recordAt(which.sample));
     if (column == 1) {
       return record;
     }
-    thread_local std::array<uint8_t, kChannels * kPlaneBytes> image;
+    auto *image = static_cast<uint8_t *>(scratch);
     for (int64_t pixel = 0; pixel < kPlaneBytes; ++pixel) {
       for (int64_t channel = 0; channel < kChannels; ++channel) {
         image[pixel * kChannels + channel] = record[1 + channel * kPlaneBytes + pixel];
       }
     }
-    return image.data();
+    return image;
   }
 
   Status check() const override {
@@ -124,7 +124,7 @@ Status findBatches(const std::string &directory, Split split, std::vector<std::s
 
 } // namespace
 
-Status openCifar10(const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset) {
+Status openCifar10(const ashlar_rt_dataset &description, const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset) {
   std::vector<std::string> paths;
   ASHLAR_RETURN_IF_ERROR(findBatches(directory, split, paths));
   std::vector<BatchFile> files;
@@ -136,5 +136,7 @@ Status openCifar10(const std::string &directory, Split split, std::unique_ptr<Da
   dataset = std::make_unique<Cifar10Dataset>(std::move(files));
   return {};
 }
+
+const DataFormat ASHLAR_RT_COMPONENT(data_cifar10) = {"cifar10", openCifar10, /*isGenerated=*/false};
 
 } // namespace ashlar::rt

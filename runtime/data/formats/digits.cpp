@@ -174,7 +174,8 @@ public:
 
   uint64_t samples() const override { return count; }
   const std::vector<Column> &columns() const override { return allColumns; }
-  const void *read(size_t column, uint64_t sample) override {
+  const void *read(size_t column, const SampleRandom &which, void *scratch) override {
+    const uint64_t sample = which.sample;
     if (column == 1) {
       return &labels[sample];
     }
@@ -205,7 +206,7 @@ private:
 
 } // namespace
 
-Status openDigits(const ashlar_rt_dataset &description, Split split, std::unique_ptr<Dataset> &dataset) {
+Status openDigits(const ashlar_rt_dataset &description, const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset) {
   // An index of its own for every sample of both splits, whatever their sizes are.
   constexpr uint64_t evalIndex = uint64_t{1} << 40;
   if (split == Split::kTrain) {
@@ -215,5 +216,7 @@ Status openDigits(const ashlar_rt_dataset &description, Split split, std::unique
   }
   return {};
 }
+
+const DataFormat ASHLAR_RT_COMPONENT(data_digits) = {"digits", openDigits, /*isGenerated=*/true};
 
 } // namespace ashlar::rt

@@ -27,8 +27,8 @@ public:
 
   uint64_t samples() const override { return labels.size(); }
   const std::vector<Column> &columns() const override { return allColumns; }
-  const void *read(size_t column, uint64_t sample) override {
-    return column == 0 ? images.data() + sample * imageBytes : labels.data() + sample;
+  const void *read(size_t column, const SampleRandom &which, void *scratch) override {
+    return column == 0 ? images.data() + which.sample * imageBytes : labels.data() + which.sample;
   }
 
 private:
@@ -129,7 +129,7 @@ Status readIdx(const std::string &path, uint32_t magic, std::array<int64_t, Rank
 
 } // namespace
 
-Status openIdx(const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset) {
+Status openIdx(const ashlar_rt_dataset &description, const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset) {
   const std::string stem = split == Split::kTrain ? "train" : "t10k";
   std::string imagePath, labelPath;
   ASHLAR_RETURN_IF_ERROR(findFile(directory, stem + "-images", "idx3-ubyte", imagePath));
@@ -147,5 +147,7 @@ Status openIdx(const std::string &directory, Split split, std::unique_ptr<Datase
   dataset = std::make_unique<IdxDataset>(std::move(columns), std::move(images), std::move(labels), std::move(files));
   return {};
 }
+
+const DataFormat ASHLAR_RT_COMPONENT(data_idx) = {"idx", openIdx, /*isGenerated=*/false};
 
 } // namespace ashlar::rt

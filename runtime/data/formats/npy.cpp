@@ -108,13 +108,13 @@ private:
   const char *at, *end;
 };
 
-struct Header {
+struct HeaderFields {
   std::string descr, fortranOrder;
   std::vector<int64_t> shape;
 };
 
 // Parses the dictionary. Returns false when it is malformed or lacks one of the three keys.
-bool parseHeader(HeaderText text, Header &header) {
+bool parseHeader(HeaderText text, HeaderFields &header) {
   bool hasShape = false;
   if (!text.accept('{')) {
     return false;
@@ -154,7 +154,7 @@ std::string printable(std::string text) {
 }
 
 // Finds the header in the file's bytes and sets `offset` to the first element.
-Status readHeader(const std::string &path, const char *bytes, size_t size, Header &header, size_t &offset) {
+Status readHeader(const std::string &path, const char *bytes, size_t size, HeaderFields &header, size_t &offset) {
   if (size < 10 || std::memcmp(bytes, kMagic, sizeof(kMagic)) != 0) {
     return invalid("\"{}\" is not a .npy file: it does not begin with \\x93NUMPY", path);
   }
@@ -179,46 +179,51 @@ Status readHeader(const std::string &path, const char *bytes, size_t size, Heade
 
 } // namespace
 
+Status readNpyHeader(const std::string &name, const char *bytes, size_t size, NpyHeader &header) {
+  HeaderFields fields;
+  ASHLAR_RETURN_IF_ERROR(readHeader(name, bytes, size, fields, header.offset));
+  const TypeCode *type = nullptr;
+  for (const TypeCode &candidate : kTypeCodes) {
+    type = fields.descr == candidate.code ? &candidate : type;
+  }
+  if (!type) {
+    return invalid(
+        "\"{}\" has elements of type '{}'; little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8, b1 and bf16 (V2) can be read", name,
+        fields.descr);
+  }
+  if (fields.fortranOrder != "False") {
+    return invalid("\"{}\" is in Fortran order; save it with numpy.ascontiguousarray", name);
+  }
+  header.element = type->element;
+  header.shape = fields.shape;
+  // Counted in floating point first: a forged shape must not overflow.
+  double announced = static_cast<double>(dtypeBytes(type->element));
+  for (int64_t dim : header.shape) {
+    announced *= static_cast<double>(dim);
+  }
+  const size_t found = size - header.offset;
+  if (announced != static_cast<double>(found)) {
+    return invalid("\"{}\" announces {} elements of {} ({:.0f} bytes) but holds {} bytes", name, shapeText(header.shape),
+                   dtypeName(type->element), announced, found);
+  }
+  return {};
+}
+
 Status NpyFile::open(const std::string &path, NpyFile &file) {
   NpyFile opened;
   opened.filePath = path;
   ASHLAR_RETURN_IF_ERROR(MappedFile::open(path, opened.mapping));
-  Header header;
-  ASHLAR_RETURN_IF_ERROR(readHeader(path, opened.mapping.data(), opened.mapping.size(), header, opened.offset));
-  const TypeCode *type = nullptr;
-  for (const TypeCode &candidate : kTypeCodes) {
-    type = header.descr == candidate.code ? &candidate : type;
-  }
-  if (!type) {
-    return invalid(
-        "\"{}\" has elements of type '{}'; little-endian f2, f4, f8, i1, i2, i4, i8, u1, u2, u4, u8, b1 and bf16 (V2) can be read", path,
-        header.descr);
-  }
-  if (header.fortranOrder != "False") {
-    return invalid("\"{}\" is in Fortran order; save it with numpy.ascontiguousarray", path);
-  }
-  opened.elementType = type->element;
-  opened.dims = header.shape;
-  // Counted in floating point first: a forged shape must not overflow.
-  double bytes = static_cast<double>(dtypeBytes(type->element));
-  for (int64_t dim : opened.dims) {
-    bytes *= static_cast<double>(dim);
-  }
-  const size_t found = opened.mapping.size() - opened.offset;
-  if (bytes != static_cast<double>(found)) {
-    return invalid("\"{}\" announces {} elements of {} ({:.0f} bytes) but holds {} bytes", path, shapeText(opened.dims),
-                   dtypeName(type->element), bytes, found);
-  }
+  ASHLAR_RETURN_IF_ERROR(readNpyHeader(path, opened.mapping.data(), opened.mapping.size(), opened.header));
   file = std::move(opened);
   return {};
 }
 
 Status NpyFile::expect(uint32_t expectedElement, const std::vector<int64_t> &expectedShape) const {
-  if (elementType != expectedElement) {
-    return invalid("\"{}\" holds {} but {} is expected", filePath, dtypeName(elementType), dtypeName(expectedElement));
+  if (header.element != expectedElement) {
+    return invalid("\"{}\" holds {} but {} is expected", filePath, dtypeName(header.element), dtypeName(expectedElement));
   }
-  if (dims != expectedShape) {
-    return invalid("\"{}\" has shape {} but {} is expected", filePath, shapeText(dims), shapeText(expectedShape));
+  if (header.shape != expectedShape) {
+    return invalid("\"{}\" has shape {} but {} is expected", filePath, shapeText(header.shape), shapeText(expectedShape));
   }
   return {};
 }

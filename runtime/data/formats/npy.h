@@ -16,6 +16,17 @@
 
 namespace ashlar::rt {
 
+// The header of .npy bytes.
+struct NpyHeader {
+  uint32_t element = ASHLAR_RT_F32;
+  std::vector<int64_t> shape;
+  size_t offset = 0; // of the first element
+};
+
+// Reads the header at the beginning of a file's bytes and checks that exactly the elements that it announces are behind it. `name`: of the
+// file, for errors.
+Status readNpyHeader(const std::string &name, const char *bytes, size_t size, NpyHeader &header);
+
 // A .npy file mapped for reading. The elements stay on disk until they are touched. Movable; unmaps when destroyed.
 class NpyFile {
 public:
@@ -23,11 +34,11 @@ public:
   static Status open(const std::string &path, NpyFile &file);
 
   const std::string &path() const { return filePath; }
-  uint32_t element() const { return elementType; }
-  const std::vector<int64_t> &shape() const { return dims; }
+  uint32_t element() const { return header.element; }
+  const std::vector<int64_t> &shape() const { return header.shape; }
 
   // Returns the first element, row major. Valid while this object lives.
-  const void *data() const { return mapping.data() + offset; }
+  const void *data() const { return mapping.data() + header.offset; }
 
   // Fails when not all elements could be read since open(): the file was cut.
   Status check() const { return mapping.check(); }
@@ -37,10 +48,8 @@ public:
 
 private:
   std::string filePath;
-  uint32_t elementType = ASHLAR_RT_F32;
-  std::vector<int64_t> dims;
+  NpyHeader header;
   MappedFile mapping;
-  size_t offset = 0;
 };
 
 // Returns the element type as which a file that we write holds elements of a type: bf16, which NumPy does not have, as f32, all others as

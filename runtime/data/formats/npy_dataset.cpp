@@ -21,8 +21,8 @@ public:
 
   uint64_t samples() const override { return files[0].shape()[0]; }
   const std::vector<Column> &columns() const override { return allColumns; }
-  const void *read(size_t column, uint64_t sample) override {
-    return static_cast<const char *>(files[column].data()) + sample * sampleBytes[column];
+  const void *read(size_t column, const SampleRandom &which, void *scratch) override {
+    return static_cast<const char *>(files[column].data()) + which.sample * sampleBytes[column];
   }
   Status check() const override {
     Status status;
@@ -62,5 +62,7 @@ Status openNpy(const ashlar_rt_dataset &description, const std::string &director
   dataset = std::make_unique<NpyDataset>(std::move(columns), std::move(files));
   return {};
 }
+
+const DataFormat ASHLAR_RT_COMPONENT(data_npy) = {"npy", openNpy, /*isGenerated=*/false};
 
 } // namespace ashlar::rt

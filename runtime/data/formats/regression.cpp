@@ -36,7 +36,9 @@ public:
 
   uint64_t samples() const override { return count; }
   const std::vector<Column> &columns() const override { return allColumns; }
-  const void *read(size_t column, uint64_t sample) override { return column == 0 ? &inputs[2 * sample] : &targets[sample]; }
+  const void *read(size_t column, const SampleRandom &which, void *scratch) override {
+    return column == 0 ? &inputs[2 * which.sample] : &targets[which.sample];
+  }
 
 private:
   std::vector<Column> allColumns;
@@ -46,9 +48,11 @@ private:
 
 } // namespace
 
-Status openRegression(const ashlar_rt_dataset &description, Split split, std::unique_ptr<Dataset> &dataset) {
+Status openRegression(const ashlar_rt_dataset &description, const std::string &directory, Split split, std::unique_ptr<Dataset> &dataset) {
   dataset = std::make_unique<RegressionDataset>(description, split);
   return {};
 }
+
+const DataFormat ASHLAR_RT_COMPONENT(data_regression) = {"regression", openRegression, /*isGenerated=*/true};
 
 } // namespace ashlar::rt

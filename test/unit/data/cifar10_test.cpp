@@ -3,6 +3,7 @@
 // CIFAR-10's binary batches: what a file becomes, which files belong together, and files that are wrong.
 
 #include "runtime/data/dataset.h"
+#include "test/unit/data/read_sample.h"
 #include "test/unit/data/temporary_folder.h"
 
 #include <filesystem>
@@ -62,8 +63,8 @@ TEST_CASE("cifar10: images come with their channels last, batches one after the 
     CHECK((dataset->columns()[0].name == "image" && dataset->columns()[0].shape == std::vector<int64_t>{32, 32, 3}));
     CHECK((dataset->columns()[1].name == "label" && dataset->columns()[1].shape.empty()));
     for (int sample = 0; sample < count; ++sample) {
-      CHECK(*static_cast<const uint8_t *>(dataset->read(1, sample)) == (first + sample) % 10);
-      const uint8_t *image = static_cast<const uint8_t *>(dataset->read(0, sample));
+      CHECK(*static_cast<const uint8_t *>(readSample(*dataset, 1, sample)) == (first + sample) % 10);
+      const uint8_t *image = static_cast<const uint8_t *>(readSample(*dataset, 0, sample));
       for (int i = 0; i < 3072; ++i) {
         const int channel = i % 3, y = i / 96, x = i / 3 % 32;
         REQUIRE(image[i] == (first + sample + 100 * channel + 3 * y + x) % 251);
@@ -97,7 +98,7 @@ TEST_CASE("cifar10: a batch that is cut during the run is noticed", "[data][cifa
   std::unique_ptr<Dataset> dataset;
   REQUIRE(open(folder, Split::kTrain, dataset).ok());
   std::filesystem::resize_file(folder.file("data_batch_1.bin"), 3073);
-  dataset->read(0, 7);
+  readSample(*dataset, 0, 7);
   CHECK_FALSE(dataset->check().ok());
 }
 

@@ -4,6 +4,7 @@
 
 #include "runtime/data/dataset.h"
 #include "runtime/data/permutation.h"
+#include "test/unit/data/read_sample.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,10 +43,10 @@ std::unique_ptr<Dataset> opened(const ashlar_rt_dataset &description, Split spli
 TEST_CASE("digits: the same images whatever the order of reading and the size of the set", "[data][digits]") {
   const auto forward = opened(describe("digits", 50, 20), Split::kTrain), backward = opened(describe("digits", 40, 20), Split::kTrain);
   for (uint64_t i = 40; i-- > 0;) {
-    const void *image = backward->read(0, i);
-    REQUIRE(std::memcmp(forward->read(0, i), image, 784) == 0);
+    const void *image = readSample(*backward, 0, i);
+    REQUIRE(std::memcmp(readSample(*forward, 0, i), image, 784) == 0);
   }
-  REQUIRE(std::memcmp(forward->read(0, 3), forward->read(0, 13), 784) != 0);
+  REQUIRE(std::memcmp(readSample(*forward, 0, 3), readSample(*forward, 0, 13), 784) != 0);
 }
 
 TEST_CASE("digits: labels are balanced, pixels use the range, the splits differ", "[data][digits]") {
@@ -56,8 +57,8 @@ TEST_CASE("digits: labels are balanced, pixels use the range, the splits differ"
   double sum = 0;
   int largest = 0, bright = 0;
   for (uint64_t i = 0; i < 1000; ++i) {
-    ++counts.at(*static_cast<const uint8_t *>(train->read(1, i)));
-    const uint8_t *image = static_cast<const uint8_t *>(train->read(0, i));
+    ++counts.at(*static_cast<const uint8_t *>(readSample(*train, 1, i)));
+    const uint8_t *image = static_cast<const uint8_t *>(readSample(*train, 0, i));
     const int brightest = *std::max_element(image, image + 784);
     largest = std::max(largest, brightest);
     bright += brightest >= 100 ? 1 : 0;
@@ -72,7 +73,7 @@ TEST_CASE("digits: labels are balanced, pixels use the range, the splits differ"
   CHECK(bright == 1000); // every image shows something
   CHECK(sum / (1000 * 784) > 15);
   CHECK(sum / (1000 * 784) < 60);
-  REQUIRE(std::memcmp(train->read(0, 0), eval->read(0, 0), 784) != 0);
+  REQUIRE(std::memcmp(readSample(*train, 0, 0), readSample(*eval, 0, 0), 784) != 0);
 }
 
 TEST_CASE("digits: a centroid classifier beats chance but is far from perfect", "[data][digits]") {
@@ -80,14 +81,14 @@ TEST_CASE("digits: a centroid classifier beats chance but is far from perfect", 
   const auto train = opened(describe("digits", 2000, 500), Split::kTrain), eval = opened(describe("digits", 2000, 500), Split::kEval);
   std::vector<double> mean(10 * 784);
   for (uint64_t i = 0; i < 2000; ++i) {
-    const uint8_t *image = static_cast<const uint8_t *>(train->read(0, i));
+    const uint8_t *image = static_cast<const uint8_t *>(readSample(*train, 0, i));
     for (int p = 0; p < 784; ++p) {
       mean[i % 10 * 784 + p] += image[p] / 200.0;
     }
   }
   int correct = 0;
   for (uint64_t i = 0; i < 500; ++i) {
-    const uint8_t *image = static_cast<const uint8_t *>(eval->read(0, i));
+    const uint8_t *image = static_cast<const uint8_t *>(readSample(*eval, 0, i));
     double best = 1e300;
     int digit = 0;
     for (int d = 0; d < 10; ++d) {
@@ -100,7 +101,7 @@ TEST_CASE("digits: a centroid classifier beats chance but is far from perfect", 
         digit = d;
       }
     }
-    correct += digit == *static_cast<const uint8_t *>(eval->read(1, i)) ? 1 : 0;
+    correct += digit == *static_cast<const uint8_t *>(readSample(*eval, 1, i)) ? 1 : 0;
   }
   INFO(correct << " of 500 correct");
   CHECK(correct > 150);
@@ -112,7 +113,7 @@ TEST_CASE("regression: inputs in range, targets on the surface up to the noise",
              again = opened(describe("regression", 4000, 100), Split::kTrain);
   double mean = 0, square = 0, low = 1, high = -1;
   for (uint64_t i = 0; i < 4000; ++i) {
-    const float *x = static_cast<const float *>(dataset->read(0, i)), *z = static_cast<const float *>(dataset->read(1, i));
+    const float *x = static_cast<const float *>(readSample(*dataset, 0, i)), *z = static_cast<const float *>(readSample(*dataset, 1, i));
     REQUIRE(x[0] >= 0);
     REQUIRE(x[0] <= 1);
     low = std::min<double>(low, x[1]);
@@ -120,8 +121,8 @@ TEST_CASE("regression: inputs in range, targets on the surface up to the noise",
     const double noise = z[0] - (2.0 * x[0] + 3.0 * x[1] + 5.0);
     mean += noise / 4000;
     square += noise * noise / 4000;
-    REQUIRE(std::memcmp(x, again->read(0, i), 8) == 0);
-    REQUIRE(std::memcmp(z, again->read(1, i), 4) == 0);
+    REQUIRE(std::memcmp(x, readSample(*again, 0, i), 8) == 0);
+    REQUIRE(std::memcmp(z, readSample(*again, 1, i), 4) == 0);
   }
   // Standard errors: 0.03 / sqrt(4000) = 5e-4 of the mean, 0.03 / sqrt(8000) = 3.4e-4 of the deviation; four of them allowed.
   CHECK(std::fabs(mean) < 2e-3);
@@ -140,8 +141,8 @@ TEST_CASE("data sets: the format and --data must go together", "[data]") {
   CHECK_THAT(openDataset(description, "", Split::kTrain, dataset).message(), Contains("--data DIR"));
   description.format = "cifar10";
   CHECK_THAT(openDataset(description, "", Split::kTrain, dataset).message(), Contains("--data DIR"));
-  description.format = "tokens";
-  CHECK_THAT(openDataset(description, "/d", Split::kTrain, dataset).message(), Contains("\"tokens\" is not known"));
+  description.format = "parquet";
+  CHECK_THAT(openDataset(description, "/d", Split::kTrain, dataset).message(), Contains("\"parquet\" is not in this program"));
   description.format = "digits";
   description.directory_format = "idx";
   CHECK_THAT(openDataset(description, "/nowhere", Split::kTrain, dataset).message(), Contains("no train-images-idx3-ubyte"));

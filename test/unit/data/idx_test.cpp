@@ -4,6 +4,7 @@
 
 #include "runtime/base/output_file.h"
 #include "runtime/data/dataset.h"
+#include "test/unit/data/read_sample.h"
 #include "test/unit/data/temporary_folder.h"
 
 #include <zlib.h>
@@ -49,7 +50,7 @@ std::string refusal(const std::string &imageBytes, const std::string &labelBytes
   folder.write("train-images-idx3-ubyte", imageBytes);
   folder.write("train-labels-idx1-ubyte", labelBytes);
   std::unique_ptr<Dataset> dataset;
-  const Status status = openIdx(folder.path(), Split::kTrain, dataset);
+  const Status status = openIdx({}, folder.path(), Split::kTrain, dataset);
   REQUIRE(!status.ok());
   REQUIRE_THAT(status.message(), Contains("idx"));
   return status.message();
@@ -62,9 +63,9 @@ void checkContents(Dataset &dataset) {
   REQUIRE(dataset.columns()[0].shape == std::vector<int64_t>{3, 2});
   REQUIRE(dataset.columns()[1].name == "label");
   for (uint64_t i = 0; i < 3; ++i) {
-    const uint8_t *image = static_cast<const uint8_t *>(dataset.read(0, i));
+    const uint8_t *image = static_cast<const uint8_t *>(readSample(dataset, 0, i));
     REQUIRE(image[5] == 7 * i + 5);
-    REQUIRE(*static_cast<const uint8_t *>(dataset.read(1, i)) == "\1\0\11"[i]);
+    REQUIRE(*static_cast<const uint8_t *>(readSample(dataset, 1, i)) == "\1\0\11"[i]);
   }
 }
 
@@ -78,7 +79,7 @@ TEST_CASE("idx: plain and gzip files are read, train and eval by their names", "
   writeGzip(folder.file("t10k-labels-idx1-ubyte.gz"), labels(std::string("\1\0\11", 3)));
   for (Split split : {Split::kTrain, Split::kEval}) {
     std::unique_ptr<Dataset> dataset;
-    const Status status = openIdx(folder.path(), split, dataset);
+    const Status status = openIdx({}, folder.path(), split, dataset);
     INFO(status.message());
     REQUIRE(status.ok());
     checkContents(*dataset);
@@ -90,7 +91,7 @@ TEST_CASE("idx: no output takes the place of files that are read", "[data][idx]"
   folder.write("train-images-idx3-ubyte", images(3));
   folder.write("train-labels-idx1-ubyte", labels("abc"));
   std::unique_ptr<Dataset> dataset;
-  REQUIRE(openIdx(folder.path(), Split::kTrain, dataset).ok());
+  REQUIRE(openIdx({}, folder.path(), Split::kTrain, dataset).ok());
   for (const char *name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}) {
     CHECK(checkReplaceable(folder.file(name)).message() == "cannot write " + folder.file(name) + ": the run reads it; name another file");
   }
@@ -116,7 +117,7 @@ TEST_CASE("idx: wrong files are refused with both values", "[data][idx]") {
 TEST_CASE("idx: a missing file and a cut gzip file are refused by name", "[data][idx]") {
   TemporaryFolder folder;
   std::unique_ptr<Dataset> dataset;
-  CHECK_THAT(openIdx(folder.path(), Split::kEval, dataset).message(),
+  CHECK_THAT(openIdx({}, folder.path(), Split::kEval, dataset).message(),
              Contains("no t10k-images-idx3-ubyte[.gz] in") && Contains(folder.path()));
   writeGzip(folder.file("full.gz"), labels(std::string(5000, '\1')));
   std::string bytes;
@@ -126,11 +127,11 @@ TEST_CASE("idx: a missing file and a cut gzip file are refused by name", "[data]
   }
   folder.write("train-images-idx3-ubyte", images(3));
   folder.write("train-labels-idx1-ubyte.gz", bytes.substr(0, bytes.size() / 2));
-  CHECK_THAT(openIdx(folder.path(), Split::kTrain, dataset).message(), Contains("truncated"));
+  CHECK_THAT(openIdx({}, folder.path(), Split::kTrain, dataset).message(), Contains("truncated"));
   // A damaged stream, not merely a short one.
   bytes[bytes.size() / 2] = static_cast<char>(~bytes[bytes.size() / 2]);
   folder.write("train-labels-idx1-ubyte.gz", bytes);
-  CHECK_THAT(openIdx(folder.path(), Split::kTrain, dataset).message(), Contains("train-labels-idx1-ubyte.gz"));
+  CHECK_THAT(openIdx({}, folder.path(), Split::kTrain, dataset).message(), Contains("train-labels-idx1-ubyte.gz"));
 }
 
 } // namespace ashlar::test::idx_test

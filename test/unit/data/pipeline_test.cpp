@@ -52,8 +52,8 @@ struct Program {
     }
     tensors[0] = {"input", ASHLAR_RT_INPUT, 3, inputLocal.data(), inputGlobal.data(), inputSplits.data(), {0, ASHLAR_RT_F32, 0, 0}};
     tensors[1] = {"labels", ASHLAR_RT_INPUT, 1, labelLocal.data(), labelGlobal.data(), labelSplits.data(), {0, ASHLAR_RT_I64, 0, 0}};
-    features[0] = {"image", "input", 0, transforms, 0, 0};
-    features[1] = {"label", "labels", 0, nullptr, 0, 0};
+    features[0] = {"image", "input", 0, transforms, 0, 0, 0};
+    features[1] = {"label", "labels", 0, nullptr, 0, 0, 0};
     variant.num_axes = 2;
     variant.axes = axes;
     variant.num_tensors = 2;
@@ -133,8 +133,8 @@ struct Images {
     global[0] = labelGlobal[0] = batch;
     tensors[0] = {"input", ASHLAR_RT_INPUT, digits ? 3U : 4U, global, global, splits, {0, ASHLAR_RT_F32, 0, 0}};
     tensors[1] = {"labels", ASHLAR_RT_INPUT, 1, labelGlobal, labelGlobal, splits, {0, ASHLAR_RT_I64, 0, 0}};
-    features[0] = {"image", "input", 4, transforms, 0, 0};
-    features[1] = {"label", "labels", 0, nullptr, 0, 0};
+    features[0] = {"image", "input", 4, transforms, 0, 0, 0};
+    features[1] = {"label", "labels", 0, nullptr, 0, 0, 0};
     variant.num_tensors = 2;
     variant.tensors = tensors;
     training.dataset.format = format;

@@ -93,4 +93,29 @@ TEST_CASE("class labels: a one-hot tensor and other sums take any label", "[driv
   CHECK(labelsOf(masked.node("ReduceSum", {"sums"}, {"y"}).output("y")).empty());
 }
 
+TEST_CASE("table rows: inputs that index a table, the smallest of several, however they were converted", "[driver][labels]") {
+  auto module = test::parse(R"(
+  func.func @forward(%a: tensor<2x3xi32> {nn.name = "a"}, %b: tensor<6xi64> {nn.name = "b"}, %c: tensor<6xi64> {nn.name = "c"},
+                     %t: tensor<50x4xf32> {nn.name = "t"}, %u: tensor<40x4xf32> {nn.name = "u"})
+      -> (tensor<6x4xf32> {nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
+    %wide = nn.cast %a : tensor<2x3xi32> -> tensor<2x3xi64>
+    %flat = nn.reshape %wide : tensor<2x3xi64> -> tensor<6xi64>
+    %zero = nn.constant dense<0> : tensor<6xi64>
+    %end = nn.constant dense<50> : tensor<6xi64>
+    %negative = nn.compare lt %flat, %zero : tensor<6xi64> -> tensor<6xi1>
+    %counted = nn.add %flat, %end : tensor<6xi64>
+    %place = nn.select %negative, %counted, %flat : tensor<6xi1>, tensor<6xi64>
+    %y0 = nn.gather %t, %place : tensor<50x4xf32>, tensor<6xi64> -> tensor<6x4xf32>
+    %y1 = nn.gather %t, %b : tensor<50x4xf32>, tensor<6xi64> -> tensor<6x4xf32>
+    %y2 = nn.gather %u, %b : tensor<40x4xf32>, tensor<6xi64> -> tensor<6x4xf32>
+    %computed = nn.add %c, %end : tensor<6xi64>
+    %y3 = nn.gather %u, %computed : tensor<40x4xf32>, tensor<6xi64> -> tensor<6x4xf32>
+    return %y0 : tensor<6x4xf32>
+  }
+)");
+  auto rows = driver::findTableRows(*module);
+  CHECK(rows.size() == 2);
+  CHECK((rows["a"] == 50 && rows["b"] == 40));
+}
+
 } // namespace ashlar::test::class_labels_test

@@ -98,7 +98,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
   std::set<std::string> refused, accepted;
   visitLeaves(Job(), {}, Job::descriptor(), refused, accepted);
   for (const char *name : {"parameter_broadcast", "gradients_mean", "loss_scope", "loss.softmax_cross_entropy.dense_labels",
-                           "dataset.tokens.file", "strategy.programs.ops.results.name"}) {
+                           "strategy.programs.ops.results.name"}) {
     INFO(name);
     CHECK(refused.count(name) == 1);
   }
@@ -137,6 +137,7 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "loss_scale.growth_steps",
                         "loss_scale.initial",
                         "dataset.cifar10",
+                        "dataset.csv.categories",
                         "dataset.digits.eval_samples",
                         "dataset.digits.train_samples",
                         "dataset.drop_remainder",
@@ -165,7 +166,15 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "dataset.features.transforms.type_cast.type=I32",
                         "dataset.features.transforms.type_cast.type=I64",
                         "dataset.idx",
+                        "dataset.images.height",
+                        "dataset.images.least_area",
+                        "dataset.images.short_side",
+                        "dataset.images.train_crop",
+                        "dataset.images.train_crop=MIDDLE",
+                        "dataset.images.train_crop=RANDOM_RESIZED",
+                        "dataset.images.width",
                         "dataset.npy",
+                        "dataset.npz.file",
                         "dataset.regression.a",
                         "dataset.regression.b",
                         "dataset.regression.c",
@@ -174,6 +183,23 @@ TEST_CASE("every field of job.proto is implemented or refused", "[job]") {
                         "dataset.regression.train_samples",
                         "dataset.repeat",
                         "dataset.shuffle",
+                        "dataset.text.eval_samples",
+                        "dataset.text.sequence_length",
+                        "dataset.text.train_samples",
+                        "dataset.tokens.documents.boundary",
+                        "dataset.tokens.documents.place",
+                        "dataset.tokens.documents.place=BEGIN",
+                        "dataset.tokens.documents.place=END",
+                        "dataset.tokens.documents.predict_next",
+                        "dataset.tokens.documents.restart_positions",
+                        "dataset.tokens.eval",
+                        "dataset.tokens.eval_share",
+                        "dataset.tokens.sequence_length",
+                        "dataset.tokens.train",
+                        "dataset.tokens.type",
+                        "dataset.tokens.type=U16",
+                        "dataset.tokens.type=U32",
+                        "dataset.tokens.type=U8",
                         "deterministic.always",
                         "deterministic.chunks",
                         "device_configuration",
@@ -496,6 +522,8 @@ TEST_CASE("every number of a job has a range", "[job]") {
                                          "inputs.value",
                                          "optimizer_parallel.shard_size"};
   const std::set<std::string> zero = {"dataset.features.transforms.random_crop.padding",
+                                      "dataset.tokens.documents.boundary",
+                                      "dataset.tokens.eval_share",
                                       "dataset.features.transforms.random_horizontal_flip.probability",
                                       "dataset.regression.noise",
                                       "dims.dim",

@@ -79,13 +79,24 @@ target::ImageInfo makeInfo() {
   info.deterministicRefusal = "because";
   info.plan = "the plan";
   target::TrainingInfo training;
-  training.dataset = {"digits", "idx", 100, 50, {1.5, 2.5}, /*shuffle=*/true, /*dropRemainder=*/false, /*repeat=*/(uint64_t{1} << 32) + 3,
+  training.dataset = {"digits",
+                      "idx",
+                      "t*.bin",
+                      /*evalFiles=*/"",
+                      "city,name",
+                      /*trainSamples=*/100,
+                      /*evalSamples=*/50,
+                      {1.5, 2.5},
+                      /*shuffle=*/true,
+                      /*dropRemainder=*/false,
+                      /*repeat=*/(uint64_t{1} << 32) + 3,
                       {}};
   training.dataset.features.push_back({"image",
                                        "mask",
                                        {{ASHLAR_RT_RESCALE, {0.5, 1.0}}, {ASHLAR_RT_NORMALIZE, {0.1, 0.3}}, {ASHLAR_RT_HWC_TO_CHW, {}}},
                                        /*classes=*/12,
-                                       /*ignoredLabel=*/-1});
+                                       /*ignoredLabel=*/-1,
+                                       /*tableRows=*/50257});
   training.globalBatch = 10;
   training.accumulate = 3;
   training.epochs = 4;
@@ -151,11 +162,12 @@ TEST_CASE("image: names, constants and training", "[plan][image]") {
   CHECK(training->accumulate == 3);
   const ashlar_rt_dataset &dataset = training->dataset;
   CHECK((std::string(dataset.format) == "digits" && std::string(dataset.directory_format) == "idx"));
+  CHECK((std::string(dataset.train_files) == "t*.bin" && dataset.eval_files == nullptr && std::string(dataset.categories) == "city,name"));
   CHECK((dataset.train_samples == 100 && dataset.eval_samples == 50 && dataset.params[0] == 1.5 && dataset.params[1] == 2.5));
   CHECK((dataset.shuffle == 1 && dataset.drop_remainder == 0 && dataset.repeat == (uint64_t{1} << 32) + 3));
   REQUIRE(dataset.num_features == 1);
   CHECK((std::string(dataset.features[0].column) == "image" && std::string(dataset.features[0].tensor) == "mask"));
-  CHECK((dataset.features[0].classes == 12 && dataset.features[0].ignored_label == -1));
+  CHECK((dataset.features[0].classes == 12 && dataset.features[0].ignored_label == -1 && dataset.features[0].table_rows == 50257));
   REQUIRE(dataset.features[0].num_transforms == 3);
   const ashlar_rt_transform *transforms = dataset.features[0].transforms;
   CHECK((transforms[1].kind == ASHLAR_RT_NORMALIZE && transforms[1].num_numbers == 2));

@@ -196,7 +196,7 @@ private:
   TrainingVariant usual;
   TrainingVariant deterministic;
   ashlar_rt_variant variants[2];
-  const ashlar_rt_feature features[2] = {{"x", "x", 0, nullptr, 0, 0}, {"z", "z", 0, nullptr, 0, 0}};
+  const ashlar_rt_feature features[2] = {{"x", "x", 0, nullptr, 0, 0, 0}, {"z", "z", 0, nullptr, 0, 0, 0}};
   ashlar_rt_training training = {};
   ashlar_rt_image toy = {};
 };

@@ -421,7 +421,7 @@ private:
   std::vector<float> constants; // number of micro-batches, microseconds to sleep; then the first factors, 64 bytes each
   std::deque<Stage> stages;
   std::vector<ashlar_rt_variant> variants;
-  const ashlar_rt_feature features[2] = {{"x", "x", 0, nullptr, 0, 0}, {"z", "z", 0, nullptr, 0, 0}};
+  const ashlar_rt_feature features[2] = {{"x", "x", 0, nullptr, 0, 0, 0}, {"z", "z", 0, nullptr, 0, 0, 0}};
   ashlar_rt_training training = {};
   ashlar_rt_image pipeline = {};
 };

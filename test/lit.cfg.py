@@ -30,7 +30,7 @@ config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = free_folder(os.path.join(config.ashlar_test_dir, "lit"))
 
 llvm_config.add_tool_substitutions(
-    ["ashlar-fuzz", "ashlar-opt", "ashlar-sim", "ashlar-zoo", "ashlarc", "not", "split-file"], [config.ashlar_tools_dir, config.llvm_tools_dir])
+    ["ashlar-data", "ashlar-fuzz", "ashlar-opt", "ashlar-sim", "ashlar-zoo", "ashlarc", "not", "split-file"], [config.ashlar_tools_dir, config.llvm_tools_dir])
 config.substitutions.append(
     ("FileCheck", os.path.join(config.llvm_tools_dir, "FileCheck") + " -enable-var-scope -dump-input-filter=error"))
 config.substitutions.append(("%jobs", os.path.join(config.test_source_root, "..", "docs", "jobs")))

@@ -81,6 +81,7 @@ ARROWS = {
     "runtime/trace": ["runtime/comm", "runtime/simulate", "runtime/base", "runtime/abi"],
     "tools": ["compiler", "passes", "dialects", "runtime/abi"],
     "tools/ashlar_calibrate": ["runtime"],
+    "tools/ashlar_data": ["compiler/driver", "compiler/job", "compiler/target", "dialects", "runtime/data", "runtime/base", "runtime/abi"],
     "tools/ashlar_ckpt": ["runtime/checkpoint", "runtime/base", "runtime/abi"],
     "tools/ashlar_sim": ["compiler/cost", "compiler/job", "compiler/target", "passes/analysis", "dialects", "runtime"],
 }

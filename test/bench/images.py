@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints what it takes to prepare images, and how long training steps wait for them, with all transforms from 32 x 32 to 224 x 224.
 
-    images.py [--build BUILD] [--data CIFAR10_DIR] [--batch B] [--steps N]
+    images.py [--build BUILD] [--data CIFAR10_DIR | --images DIR] [--batch B] [--steps N]
 
 The chain is that of ResNet-50 on CIFAR-10: crop, flip, resize, rescale, normalize by channel, hwc2chw. The model has two layers of 32 and 10: a step of
 some GFLOP, far below a ResNet's. Prepared: the time on a core of the thread beside the training, as the kernel counts it, over the
-images. Without --data it makes 1000 random images.
+images. Without --data it makes 1000 random images. With --images it decodes the files of a folder a class (train/<class>/*.jpg), takes random parts as
+torchvision's RandomResizedCrop, and flips, rescales and normalizes them.
 """
 
 import argparse
@@ -28,19 +29,24 @@ JOB = """global_batch: {batch}
 loss {{ model_output {{ tensor: "loss" }} }}
 optimizer {{ sgd {{}} learning_rate: 1e-6 }}
 dataset {{
-  cifar10 {{}}
+  {source}
   repeat: 100000
   features {{
     column: "image" tensor: "x"
-    transforms {{ random_crop {{ padding: 4 }} }}
+    {crop}
     transforms {{ random_horizontal_flip {{}} }}
-    transforms {{ resize {{ height: {side} width: {side} }} }}
+    {resize}
     transforms {{ rescale {{ scale: 0.00392157 }} }}
     transforms {{ normalize {{ mean: [0.4914, 0.4822, 0.4465] std: [0.2023, 0.1994, 0.2010] }} }}
     transforms {{ hwc2chw {{}} }}
   }}
 }}
 """
+
+
+SIZE = f"height: {SIDE} width: {SIDE}"
+CIFAR10 = {"source": "cifar10 {}", "crop": "transforms { random_crop { padding: 4 } }", "resize": f"transforms {{ resize {{ {SIZE} }} }}"}
+FILES = {"source": f"images {{ {SIZE} }}", "crop": "", "resize": ""}
 
 
 def write_dense(path, sizes):
@@ -77,16 +83,18 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--data", type=pathlib.Path)
+    parser.add_argument("--images", type=pathlib.Path)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--steps", type=int, default=60)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        data = options.data.resolve() if options.data else folder
-        if not options.data:
+        given = options.images or options.data
+        data = given.resolve() if given else folder
+        if not given:
             generator = random.Random(2)
             (folder / "data_batch_1.bin").write_bytes(b"".join(bytes([i % 10]) + generator.randbytes(3072) for i in range(1000)))
-        (folder / "job.txtpb").write_text(JOB.format(batch=options.batch, side=SIDE))
+        (folder / "job.txtpb").write_text(JOB.format(batch=options.batch, **(FILES if options.images else CIFAR10)))
         write_dense(folder / "model.onnx", [32, 10])
         run([options.build.resolve() / "bin/ashlarc", "model.onnx", "--job", "job.txtpb", "-o", "program"], folder)
         command = ["./program", "--data", data, "--steps", options.steps, "--profile", "--threads", 1]

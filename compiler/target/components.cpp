@@ -37,10 +37,21 @@ std::string kernelsOf(mlir::Operation *op) {
       .Default([](mlir::Operation *) { return ""; });
 }
 
+// Whether samples take more than one scale and one shift, which the conversion of their elements does.
+bool hasTransforms(const FeatureInfo &feature) {
+  return llvm::any_of(feature.transforms, [](const TransformInfo &transform) {
+    const bool isPlain = transform.kind == ASHLAR_RT_RESCALE || transform.kind == ASHLAR_RT_NORMALIZE;
+    return !isPlain || transform.numbers.size() != 2;
+  });
+}
+
 } // namespace
 
 void referToComponents(mlir::ModuleOp program, const ImageInfo &info, llvm::Module &host) {
   std::set<std::string> components = {info.training ? "train" : info.context ? "generate" : "forward"};
+  if (info.training && llvm::any_of(info.training->dataset.features, hasTransforms)) {
+    components.insert("transforms");
+  }
   if (info.training) { // --data may switch to another format
     components.insert("data_" + info.training->dataset.format);
     components.insert("data_" + info.training->dataset.directoryFormat);

@@ -19,6 +19,10 @@ def ashlar_ckpt():
     _become("ashlar-ckpt")
 
 
+def ashlar_data():
+    _become("ashlar-data")
+
+
 def ashlar_sim():
     _become("ashlar-sim")
 

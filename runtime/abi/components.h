@@ -23,6 +23,7 @@
   COMPONENT(data_regression)                                                                                                               \
   COMPONENT(data_text)                                                                                                                     \
   COMPONENT(data_tokens)                                                                                                                   \
+  COMPONENT(transforms)          /* of samples, more than scales and shifts */                                                             \
   COMPONENT(products_f32)        /* kernels of matrix products on the cpu */                                                               \
   COMPONENT(products_narrow)     /* of bf16 and f16 */                                                                                     \
   COMPONENT(products_bytes)      /* of integers of 8 bits */                                                                               \

@@ -158,11 +158,13 @@ Window windowOf(const Grid &in, const std::vector<WindowMove> &moves, const Samp
   return window;
 }
 
-std::shared_ptr<SampleSteps> SampleSteps::create(uint32_t from, bool computesWide, const std::vector<StepPlan> &plans) {
+static std::shared_ptr<SampleSteps> makeSteps(uint32_t from, bool computesWide, const std::vector<StepPlan> &plans) {
   if (computesWide) {
     return std::make_shared<StepsOf<double>>(from, plans);
   }
   return std::make_shared<StepsOf<float>>(from, plans);
 }
+
+const MakeSampleSteps ASHLAR_RT_COMPONENT(transforms) = makeSteps;
 
 } // namespace ashlar::rt

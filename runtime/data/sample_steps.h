@@ -6,6 +6,7 @@
 #ifndef ASHLAR_RUNTIME_DATA_SAMPLE_STEPS_H
 #define ASHLAR_RUNTIME_DATA_SAMPLE_STEPS_H
 
+#include "runtime/abi/components.h"
 #include "runtime/data/image_kernels.h"
 #include "runtime/data/sample_random.h"
 
@@ -43,11 +44,12 @@ public:
 
   // Takes a sample through all steps.
   virtual void run(const void *sample, const SampleRandom &random, void *to) = 0;
-
-  // Makes the steps for samples of `from` elements, height x width x channels in memory, which compute in f64 or else in f32. Assumes that
-  // the first plan is a window.
-  static std::shared_ptr<SampleSteps> create(uint32_t from, bool computesWide, const std::vector<StepPlan> &plans);
 };
+
+// Makes the steps for samples of `from` elements, height x width x channels in memory, which compute in f64 or else in f32. Assumes that
+// the first plan is a window. A component: it is there where a program's transforms do more than scale and shift.
+using MakeSampleSteps = std::shared_ptr<SampleSteps> (*)(uint32_t from, bool computesWide, const std::vector<StepPlan> &plans);
+extern "C" [[gnu::weak]] const MakeSampleSteps ASHLAR_RT_COMPONENT(transforms);
 
 // Returns where the window lies that the moves take, one after the other, of an image of the size of `in`.
 Window windowOf(const Grid &in, const std::vector<WindowMove> &moves, const SampleRandom &random);

@@ -220,7 +220,10 @@ Status TransformChain::create(const Column &column, const ashlar_rt_transform *t
   chain.plainShift = builder.load.shift[0];
   chain.computedType = builder.computed;
   if (!builder.plans.empty()) {
-    chain.steps = SampleSteps::create(builder.from, builder.computed == ASHLAR_RT_F64, builder.plans);
+    if (&ASHLAR_RT_COMPONENT(transforms) == nullptr) {
+      return internal("column \"{}\": the program was linked without transforms", column.name);
+    }
+    chain.steps = ASHLAR_RT_COMPONENT(transforms)(builder.from, builder.computed == ASHLAR_RT_F64, builder.plans);
   }
   return {};
 }

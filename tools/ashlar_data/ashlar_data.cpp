@@ -6,6 +6,7 @@
 #include "runtime/abi/command_line.h"
 #include "runtime/base/process.h"
 #include "tools/ashlar_data/split_facts.h"
+#include "tools/version.h"
 
 #include <CLI/CLI.hpp>
 
@@ -22,6 +23,7 @@ constexpr int kDamaged = 1, kError = 2;
 
 int run(int argc, char **argv) {
   CLI::App app("Prints the data sets in a folder, or the part that a job reads.", "ashlar-data");
+  app.set_version_flag("--version", ashlar::tools::versionOf("ashlar-data"));
   std::string directory, job;
   bool isJson = false;
   app.add_option("DIR", directory, "the folder that --data of a program names");

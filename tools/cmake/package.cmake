@@ -4,7 +4,7 @@
 # self-contained. Symbols of programs go to BUILD/symbols.
 
 include(CMakePackageConfigHelpers)
-set(ASHLAR_PROGRAMS ashlarc ashlar-calibrate ashlar-ckpt ashlar-opt ashlar-sim ashlar-zoo)
+set(ASHLAR_PROGRAMS ashlarc ashlar-calibrate ashlar-ckpt ashlar-data ashlar-opt ashlar-sim ashlar-zoo)
 
 # Libraries of the package come first, then LLVM's where Debian has them.
 set_target_properties(${ASHLAR_PROGRAMS} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/ashlar;${LLVM_LIBRARY_DIRS}")

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PROGRAMS = ["ashlarc", "ashlar-ckpt", "ashlar-sim", "ashlar-zoo"]
+PROGRAMS = ["ashlarc", "ashlar-ckpt", "ashlar-data", "ashlar-sim", "ashlar-zoo"]
 SEE_ALSO = "The documentation is in docs/ of the source."
 
 

@@ -6,6 +6,7 @@
 
 #include "passes/lower/calls/library_call.h"
 
+#include "dialects/exec/spans.h"
 #include "dialects/nn/repeat.h"
 
 #include "runtime/abi/ashlar_rt.h"
@@ -36,6 +37,10 @@ public:
       if (Attribute found = instruction.op ? instruction.op->getAttr(number) : Attribute()) {
         block->back().setAttr(number, found);
       }
+    }
+    if (Attribute span = instruction.op ? instruction.op->getAttr(exec::kSpanAttr) : Attribute()) {
+      Operation *made = isa<nn::RepeatOp>(instruction.op) ? block->getParentOp() : &block->back();
+      made->setAttr(exec::kSpanAttr, span);
     }
     return success();
   }

@@ -7,6 +7,7 @@
 #include "passes/lower/passes.h"
 
 #include "dialects/dist/owners.h"
+#include "dialects/exec/spans.h"
 #include "dialects/exec/target_traits.h"
 #include "dialects/nn/repeat.h"
 #include "dialects/support/element_type.h"
@@ -27,9 +28,9 @@ namespace {
 // The device that is done last. State: its time, that of the channel, and when what the channel carries is done.
 class ProgramSimulator {
 public:
-  // `countsCopies`: of values that are only stored.
-  ProgramSimulator(Block &block, const analysis::DeviceRates &rates, bool countsCopies)
-      : owners(block), rates(rates), countsCopies(countsCopies) {}
+  // `countsCopies`: of values that are only stored. `notesSpans`: enters the begin and end of each op.
+  ProgramSimulator(Block &block, const analysis::DeviceRates &rates, bool countsCopies, bool notesSpans)
+      : owners(block), rates(rates), countsCopies(countsCopies), notesSpans(notesSpans) {}
 
   int64_t simulate(Block &block, const CostedProgram &program) {
     play(block, program);
@@ -43,7 +44,9 @@ private:
     for (Operation &op : block) {
       if (auto await = dyn_cast<exec::AwaitOp>(op)) {
         meet();
+        const int64_t begin = now;
         now = std::max(now, arrival.lookup(await.getStarted().front().getDefiningOp()));
+        noteSpan(op, begin, now);
       } else if (number < program.instructions.size() && program.instructions[number] == &op) {
         run(op, program, number++);
       } else if (countsCopies && isa<nn::WriteOp, dist::SendOp, dist::KeepOp, func::ReturnOp>(op)) {
@@ -61,19 +64,31 @@ private:
     note(op, program.ops[number].timePs);
     if (!isa<dist::CollectiveOpInterface>(op)) {
       std::optional<int64_t> owner = owners.of(&op);
+      const int64_t begin = now + (owner ? alone[*owner] : mostAlone());
       if (auto repeat = dyn_cast<nn::RepeatOp>(op); repeat && !owner) {
         runRepeat(repeat, program);
       } else {
         (owner ? alone[*owner] : now) += program.ops[number].timePs;
       }
+      noteSpan(op, begin, now + (owner ? alone[*owner] : mostAlone()));
       return;
     }
     meet();
     if (op.hasAttr(exec::kOverlapAttr)) { // started: there is a wait behind it
-      channel = std::max(channel, now) + program.ops[number].timePs;
+      const int64_t begin = std::max(channel, now);
+      channel = begin + program.ops[number].timePs;
       arrival[&op] = channel;
+      noteSpan(op, begin, channel);
     } else { // it goes when those are through that were started
-      now = std::max(now, program.ops[number].runsBeside ? channel : 0) + program.alonePs(number);
+      const int64_t begin = std::max(now, program.ops[number].runsBeside ? channel : 0);
+      now = begin + program.alonePs(number);
+      noteSpan(op, begin, now);
+    }
+  }
+
+  void noteSpan(Operation &op, int64_t beginPs, int64_t endPs) const {
+    if (notesSpans) {
+      exec::setSpan(&op, {beginPs, endPs});
     }
   }
 
@@ -94,7 +109,7 @@ private:
   void runRepeat(nn::RepeatOp repeat, const CostedProgram &around) {
     Block &body = repeat.getBody().front();
     CostedProgram program(body, rates, around.handOverPs, around.sends);
-    ProgramSimulator inside(body, rates, countsCopies);
+    ProgramSimulator inside(body, rates, countsCopies, /*notesSpans=*/false);
     inside.now = now;
     inside.channel = channel;
     const int64_t count = static_cast<int64_t>(repeat.getCount());
@@ -115,17 +130,21 @@ private:
 
   // Where devices meet, all have the time of the one that had most to do alone.
   void meet() {
+    now += mostAlone();
+    alone.clear();
+  }
+
+  int64_t mostAlone() const {
     int64_t most = 0;
     for (auto [owner, time] : alone) {
       most = std::max(most, time);
     }
-    now += most;
-    alone.clear();
+    return most;
   }
 
   dist::Owners owners;
   const analysis::DeviceRates &rates;
-  const bool countsCopies;
+  const bool countsCopies, notesSpans;
   int64_t now = 0, channel = 0;
   DenseMap<int64_t, int64_t> alone; // since the devices met: the time of ops that only one of them runs, by its number
   DenseMap<Operation *, int64_t> arrival;
@@ -147,7 +166,7 @@ struct EstimateProgramsPass : public impl::EstimateProgramsPassBase<EstimateProg
         Builder builder(&getContext());
         auto simulate = [&](bool sends, bool countsCopies) {
           CostedProgram program(block, rates, exec::traitsOf(target).handOverPs, sends);
-          return ProgramSimulator(block, rates, countsCopies).simulate(block, program);
+          return ProgramSimulator(block, rates, countsCopies, /*notesSpans=*/sends && countsCopies).simulate(block, program);
         };
         const int64_t computingNs = llvm::divideCeil(simulate(/*sends=*/false, /*countsCopies=*/true), kPsPerNs);
         const int64_t timeNs = llvm::divideCeil(simulate(/*sends=*/true, /*countsCopies=*/true), kPsPerNs);

@@ -6,7 +6,8 @@
 module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
 // CHECK: func.func @product({{.*}} attributes {exec.computing_ns = 1342178 : i64, exec.other_ps = 720 : i64, exec.predicted_ns = 1342178 : i64}
 // EXEC: exec.program @product {{.*}} attributes {computing_ns = 1342178 : i64, exec.other_ps = 720 : i64, predicted_ns = 1342178 : i64, temporary_bytes = 0 : i64}
-// EXEC: exec.gemm {{.*}} {exec.time_ps = 1342177280 : i64}
+// Its span is the whole run of the program.
+// EXEC: exec.gemm {{.*}} {exec.span_ps = array<i64: 0, 1342177280>, exec.time_ps = 1342177280 : i64}
 func.func @product(%x: tensor<256x512xf32> {nn.name = "x"}, %d: tensor<256x512xf32> {nn.name = "d"}) -> (tensor<512x512xf32> {nn.name = "g"}) {
   %g = exec.fusion gemm(%d, %x) : (tensor<256x512xf32>, tensor<256x512xf32>) -> tensor<512x512xf32> {
   ^bb0(%a: tensor<256x512xf32>, %b: tensor<256x512xf32>):
@@ -131,6 +132,12 @@ func.func @one_after_the_other(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tens
 // A collective that is started runs beside the first negation; the second one waits. On the cpu it is handed over, for 20 us.
 // CPU: func.func @beside({{.*}} attributes {exec.computing_ns = 209716 : i64, exec.other_ps = 400 : i64, exec.predicted_ns = 1175434 : i64}
 // CUDA: func.func @beside({{.*}} attributes {exec.computing_ns = 209716 : i64, exec.other_ps = 400 : i64, exec.predicted_ns = 1155434 : i64}
+// The channel and the first negation begin together; the wait ends with the channel, and the second negation begins then.
+// EXEC: exec.program @beside
+// EXEC-NEXT: exec.collective {{.*}} token 1 {{.*}}exec.span_ps = array<i64: 0, 1070576000>
+// EXEC-NEXT: exec.kernel {{.*}}exec.span_ps = array<i64: 0, 104857600>
+// EXEC-NEXT: exec.wait 1 {exec.span_ps = array<i64: 104857600, 1070576000>}
+// EXEC-NEXT: exec.kernel {{.*}}exec.span_ps = array<i64: 1070576000, 1175433600>
 func.func @beside(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf32> {nn.name = "y"})
     -> (tensor<512x512xf32> {nn.name = "s"}, tensor<512x512xf32> {nn.name = "n"}) {
   %s = dist.all_reduce sum %x over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 1050576, hidden_ns = 100007>} : tensor<512x512xf32>
@@ -151,6 +158,9 @@ func.func @beside(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf3
 // One that is not started goes behind the one that was.
 // CPU: func.func @behind({{.*}} attributes {exec.computing_ns = 0 : i64, exec.other_ps = 0 : i64, exec.predicted_ns = 2121152 : i64}
 // CUDA: func.func @behind({{.*}} attributes {exec.computing_ns = 0 : i64, exec.other_ps = 0 : i64, exec.predicted_ns = 2101152 : i64}
+// EXEC: exec.program @behind
+// EXEC-NEXT: exec.collective {{.*}} token 1 {{.*}}exec.span_ps = array<i64: 0, 1070576000>
+// EXEC-NEXT: exec.collective {{.*}}exec.span_ps = array<i64: 1070576000, 2121152000>
 func.func @behind(%x: tensor<512x512xf32> {nn.name = "x"}, %y: tensor<512x512xf32> {nn.name = "y"})
     -> (tensor<512x512xf32> {nn.name = "s"}, tensor<512x512xf32> {nn.name = "n"}) {
   %s = dist.all_reduce sum %x over ["dp"] {exec.overlap = #exec.overlap<duration_ns = 1050576, hidden_ns = 0>} : tensor<512x512xf32>
@@ -170,6 +180,11 @@ nn.variable @a : tensor<10000x1xf32> {dist.owner = 0 : i64}
 nn.variable @b : tensor<20000x1xf32> {dist.owner = 1 : i64}
 nn.variable @c : tensor<10000x1xf32>
 // CHECK: func.func @owners() attributes {exec.computing_ns = 12000 : i64, exec.other_ps = 0 : i64, exec.predicted_ns = 12000 : i64}
+// Both begin at once, and the third when the later one of them ends.
+// EXEC: exec.program @owners
+// EXEC: exec.owner = 0 : i64, exec.span_ps = array<i64: 0, 4000000>
+// EXEC: exec.owner = 1 : i64, exec.span_ps = array<i64: 0, 8000000>
+// EXEC: exec.span_ps = array<i64: 8000000, 12000000>
 func.func @owners() {
   %a = nn.read @a : tensor<10000x1xf32>
   %b = nn.read @b : tensor<20000x1xf32>
@@ -202,6 +217,8 @@ func.func @owners() {
 module attributes {dist.device = #dist.device<flops_per_us = 100000, narrow_flops_per_us = 100000, bytes_per_us = 20000>} {
 dist.mesh @mesh <["dp" = 2]> {costs = #dist.costs<latency_ns = [1000], bytes_per_us = [1000], beside = [0]>}
 // CHECK: func.func @in_a_loop({{.*}} attributes {exec.computing_ns = 11366564 : i64, exec.other_ps = 160 : i64, exec.predicted_ns = 11366564 : i64}
+// The loop has the span of its four iterations; its body has none.
+// EXEC: exec.repeat 4 attributes {exec.span_ps = array<i64: 0, 11366563840>}
 // EXEC: exec.collective all_reduce {{.*}} token 1 {exec.bytes_sent = 1048576 : i64, exec.messages = 2 : i64, overlap
 // EXEC: exec.gemm {{.*}} {exec.time_ps = 2684354560 : i64}
 func.func @in_a_loop(%x: tensor<512x512xf32> {nn.name = "x"}, %first: tensor<512x512xf32> {nn.name = "first"})

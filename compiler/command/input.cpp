@@ -23,9 +23,12 @@ llvm::Error addFiles(const Options &options, file::FileRoles &files) {
   const std::pair<StringRef, StringRef> inputs[] = {{"the model", options.model},
                                                     {"the job", options.job},
                                                     {"the machine of --machine", options.machine},
-                                                    {"the strategy of --load-strategy", options.loadStrategy}};
+                                                    {"the strategy of --load-strategy", options.loadStrategy},
+                                                    {"the trace of --trace", options.trace},
+                                                    {"the report of --compare", options.compare}};
   const std::pair<StringRef, StringRef> outputs[] = {{"-o", options.output},
                                                      {"--report", options.report},
+                                                     {"--html", options.html},
                                                      {"--save-strategy", options.saveStrategy},
                                                      {"--save-order", options.saveOrder},
                                                      {"--annotate", options.annotated},

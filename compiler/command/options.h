@@ -43,6 +43,8 @@ struct Options {
   bool suggestJob = false;                // print a job for it instead
   bool explain = false;                   // print the layout report
   std::string report;                     // file of the report as JSON; empty: none
+  std::string html;                       // file of the page of the plan; empty: none
+  std::string trace, compare;             // files that the page shows besides: a trace of a run, another report; empty: none
   std::string timeline;                   // file of the drawn step of a pipeline; empty: none
   std::string saveStrategy, loadStrategy; // files; empty: none
   std::vector<std::string> plugins;       // files

@@ -10,6 +10,7 @@
 #include "compiler/driver/class_labels.h"
 #include "compiler/driver/inspection.h"
 #include "compiler/driver/planned_tensors.h"
+#include "compiler/driver/report_files.h"
 #include "compiler/driver/saved_layouts.h"
 #include "compiler/driver/training_info.h"
 #include "compiler/driver/trial_plans.h"
@@ -22,10 +23,8 @@
 #include "compiler/planning/forecast.h"
 #include "compiler/planning/mesh_search.h"
 #include "compiler/planning/planned_stages.h"
-#include "compiler/report/explain.h"
 #include "compiler/report/optimizer_text.h"
 #include "compiler/report/plan_text.h"
-#include "compiler/report/report_json.h"
 #include "compiler/report/timeline_svg.h"
 #include "compiler/report/units.h"
 #include "compiler/strategy/strategy.h"
@@ -90,8 +89,8 @@ public:
 private:
   // Whether something is to be written that is known as soon as the layouts are.
   bool asksForLayouts() const {
-    return options.explain || !options.report.empty() || !options.saveStrategy.empty() || !options.saveOrder.empty() ||
-           !options.annotated.empty() || !options.timeline.empty();
+    return asksForReport(options) || !options.saveStrategy.empty() || !options.saveOrder.empty() || !options.annotated.empty() ||
+           !options.timeline.empty();
   }
 
   LogicalResult import() {
@@ -283,7 +282,7 @@ private:
   // Partitions the programs for one device; for the default variant writes the requested outputs of its layouts.
   LogicalResult place(ModuleOp programs, pipelines::Variant &variant, bool isDefault) {
     PassManager dist(&context);
-    const bool isExplained = isDefault && (options.explain || !options.report.empty());
+    const bool isExplained = isDefault && asksForReport(options);
     if (isExplained && variant.search) {
       programs->setAttr(search::kExplainAttr, UnitAttr::get(&context));
     }
@@ -301,18 +300,22 @@ private:
     if (failed(sync) || failed(trials.chooseRecompute(programs, variant))) {
       return failure();
     }
+    const bool hasGraph = isExplained && !(options.report.empty() && options.html.empty());
+    report::ModelGraph graph = hasGraph ? readGraph(programs, variant) : report::ModelGraph();
     pipelines::addOptimizerParallelPasses(dist, variant);
     pipelines::addDistPasses(dist, variant);
     if (failed(dist.run(programs)) || failed(dump(variant.name + "-dist", programs)) ||
         failed(command::report(saveOrder(options, programs)))) {
       return failure();
     }
-    return isExplained ? reportLayouts(programs, variant, *sync) : success();
+    return isExplained ? reportLayouts(programs, variant, *sync, std::move(graph)) : success();
   }
 
   // Collects the facts of one device's programs, and how much of each collective their order will hide.
-  LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant, const std::optional<planning::SyncChoice> &sync) {
-    layoutReport = report::makeLayoutReport(programs, modelName(programs));
+  LogicalResult reportLayouts(ModuleOp programs, const pipelines::Variant &variant, const std::optional<planning::SyncChoice> &sync,
+                              report::ModelGraph graph) {
+    layoutReport = report::makeLayoutReport(programs, modelName(programs), std::move(graph));
+    layoutReport->jobRules = listRules(job);
     if (sync) {
       layoutReport->gradientSync = planning::describeSync(*sync);
     }
@@ -353,13 +356,7 @@ private:
     layoutReport->memory = memory;
     layoutReport->order = order;
     layoutReport->pipeline = pipeline;
-    if (options.explain) {
-      llvm::outs() << report::explainText(*layoutReport);
-      llvm::outs().flush();
-    }
-    return options.report.empty()
-               ? success()
-               : command::report(writeOutput(options.report, [&](llvm::raw_ostream &out) { out << report::reportJson(*layoutReport); }));
+    return command::report(writeReport(options, *layoutReport));
   }
 
   LogicalResult drawTimeline(ModuleOp planned) {

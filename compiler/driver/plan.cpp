@@ -9,6 +9,7 @@
 #include "compiler/file/output_file.h"
 #include "compiler/planning/candidate_jobs.h"
 #include "compiler/planning/mesh_search.h"
+#include "compiler/report/page/plan_page.h"
 #include "compiler/report/units.h"
 
 #include "llvm/Support/Path.h"
@@ -181,13 +182,21 @@ private:
       table.meshes.push_back(std::move(each.row));
     }
     table.sort();
-    if (options.json != "-") {
+    if (options.json != "-" && options.html != "-") {
       llvm::outs() << planning::planTableText(table);
       llvm::outs().flush();
     }
-    return options.json.empty()
-               ? success()
-               : command::report(file::writeOutput(options.json, [&](llvm::raw_ostream &out) { out << planning::planTableJson(table); }));
+    return writeFiles(table);
+  }
+
+  LogicalResult writeFiles(const planning::PlanTable &table) {
+    const std::string json = planning::planTableJson(table);
+    if (!options.json.empty() && failed(command::report(file::writeOutput(options.json, [&](llvm::raw_ostream &out) { out << json; })))) {
+      return failure();
+    }
+    return options.html.empty() ? success() : command::report(file::writeOutput(options.html, [&](llvm::raw_ostream &out) {
+      out << report::planPage(table.model, {{"plan", json}});
+    }));
   }
 
   const PlanOptions &options;
@@ -202,11 +211,16 @@ private:
 int plan(const PlanOptions &options) {
   llvm::Expected<command::Input> input = command::readUnchecked(options.common);
   llvm::Error error = input ? llvm::Error::success() : input.takeError();
-  if (!error) {
-    error = file::checkOutput(options.json);
+  if (!error && options.json == "-" && options.html == "-") {
+    error = createStringError("two outputs go to stdout; name a file for all but one");
   }
-  if (!error) {
-    error = input->files.addOutput("--json", options.json);
+  for (const auto &[role, path] : {std::pair<StringRef, StringRef>{"--json", options.json}, {"--html", options.html}}) {
+    if (!error) {
+      error = file::checkOutput(path);
+    }
+    if (!error) {
+      error = input->files.addOutput(role, path);
+    }
   }
   LogicalResult done = error ? command::report(std::move(error)) : Planning(options, std::move(*input)).run();
   return succeeded(done) ? 0 : 1;

@@ -19,6 +19,7 @@ struct PlanOptions {
   bool sweeps = false;             // all sizes that the axes of the job's mesh can have
   int64_t devices = 0;             // whose product they are; 0: as many as the job's mesh has
   std::string json;                // file of the table as JSON; empty: none
+  std::string html;                // file of the table as a page; empty: none
 };
 
 // Prints a table with a line a mesh: meshes that fit, the fastest first, then meshes that need too much memory, then impossible ones, with

@@ -378,21 +378,9 @@ LogicalResult inferLayouts(ModuleOp programs, const Variant &variant, const job:
   return failed(attachOpRules(programs, job)) ? failure() : passes.run(programs);
 }
 
-void addOptimizerParallelPasses(OpPassManager &passes, const Variant &variant) {
-  if (variant.mesh.empty() || !variant.optimizerParallel) {
-    return;
-  }
-  layout::SplitOptimizerPassOptions split;
-  split.level = variant.optimizerParallel->level;
-  split.threshold = variant.optimizerParallel->threshold;
-  split.shardSize = variant.optimizerParallel->shardSize;
-  passes.addPass(layout::createSplitOptimizerPass(split));
-}
-
 void addDistPasses(OpPassManager &model, const Variant &variant, bool verifies) {
   if (!variant.mesh.empty()) {
-    model.addPass(layout::createInterleavePartsPass()); // on the layouts of all values
-    model.addPass(layout::createInsertRedistributionsPass());
+    addRedistributionPasses(model, variant);
     if (verifies) {
       model.addPass(layout::createVerifyLayoutsPass());
     }

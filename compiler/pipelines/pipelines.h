@@ -135,6 +135,9 @@ mlir::LogicalResult inferLayouts(mlir::ModuleOp programs, const Variant &variant
 // from them and the job.
 void addOptimizerParallelPasses(mlir::OpPassManager &passes, const Variant &variant);
 
+// From there to redistributions where two layouts disagree: the first passes of addDistPasses. Nothing to do for a variant without a mesh.
+void addRedistributionPasses(mlir::OpPassManager &passes, const Variant &variant);
+
 // From there to one device's programs. Nothing to do for a variant without a mesh. `verifies`: with the passes that verify each border.
 void addDistPasses(mlir::OpPassManager &passes, const Variant &variant, bool verifies = true);
 

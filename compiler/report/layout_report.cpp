@@ -104,7 +104,14 @@ std::string fusionText(dist::FusionAttr fusion) {
   llvm_unreachable("unknown mode");
 }
 
-CollectiveFact makeCollective(dist::MeshAttr mesh, analysis::Planner &planner, dist::CollectiveOpInterface op) {
+// Adds the number of a module to a list that does not have it.
+void addNumber(std::vector<unsigned> &list, unsigned module) {
+  if (!llvm::is_contained(list, module)) {
+    list.push_back(module);
+  }
+}
+
+CollectiveFact makeCollective(dist::MeshAttr mesh, analysis::Planner &planner, dist::CollectiveOpInterface op, ModuleTree &modules) {
   CollectiveFact fact;
   fact.kind = stringifyCollectiveKind(op.getCollectiveKind()).str();
   if (std::optional<Reduction> reduction = op.getReductionKind()) {
@@ -133,6 +140,15 @@ CollectiveFact makeCollective(dist::MeshAttr mesh, analysis::Planner &planner, d
   }
   for (const dist::Reason &reason : dist::getReasons(op.getLoc())) {
     fact.reasons.push_back(makeReason(planner, reason));
+    fact.keys.push_back(reasonKey(reason));
+    auto nameOf = [](dist::EndAttr end) { return end.getName() ? end.getName().getValue() : StringRef(); };
+    addNumber(fact.modules, modules.add(nameOf(reason.producer)));
+    for (dist::EndAttr consumer : reason.consumers) {
+      addNumber(fact.modules, modules.add(nameOf(consumer)));
+    }
+  }
+  if (fact.modules.empty()) { // of the model itself
+    fact.modules.push_back(modules.add(nn::getPath(op.getLoc())));
   }
   return fact;
 }
@@ -195,7 +211,7 @@ void addModule(LayoutReport &report, ModuleOp module) {
       continue;
     }
     function.walk([&](dist::CollectiveOpInterface collective) {
-      program.collectives.push_back(makeCollective(mesh.getMesh(), *planner, collective));
+      program.collectives.push_back(makeCollective(mesh.getMesh(), *planner, collective, report.graph.modules));
     });
     for (auto send : function.front().getOps<dist::SendOp>()) {
       TransferFact &fact = program.sends.emplace_back();
@@ -212,6 +228,7 @@ void addModule(LayoutReport &report, ModuleOp module) {
     if (!variable.getInternal()) {
       report.variables.push_back(makeVariable(variable));
       report.variables.back().stage = stageOf(module);
+      report.variables.back().module = report.graph.modules.add(variable.getSymName());
     }
   }
 }
@@ -296,8 +313,9 @@ static std::optional<SearchFact> makeSearchFact(ModuleOp module) {
   return fact;
 }
 
-LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
+LayoutReport makeLayoutReport(ModuleOp module, StringRef model, ModelGraph graph) {
   LayoutReport report;
+  report.graph = std::move(graph);
   report.model = model.str();
   report.hasRates = module->hasAttr(dist::kDeviceAttr);
   report.search = makeSearchFact(module);
@@ -307,6 +325,7 @@ LayoutReport makeLayoutReport(ModuleOp module, StringRef model) {
       report.mesh.emplace_back(axis.str(), size);
     }
     report.hasCosts = static_cast<bool>(op.getCostsAttr());
+    report.deviceIds = op.getDeviceIds() ? op.getDeviceIds()->vec() : std::vector<int64_t>();
   }
   llvm::StringSet<> variables; // of all stages
   for (ModuleOp each : programs) {
@@ -353,6 +372,48 @@ void addOverlap(LayoutReport &report, ModuleOp scheduled) {
   }
 }
 
+// Returns the instructions of a program. Its collectives are found by kind and cause; equal ones are in one order in both forms.
+static ProgramInstructions instructionsOf(exec::VariantOp variant, exec::ProgramOp op, const ProgramFact &program, ModuleTree &modules) {
+  std::map<std::pair<std::string, std::vector<std::string>>, std::vector<size_t>> numbers; // the first one last
+  for (size_t number = program.collectives.size(); number-- > 0;) {
+    numbers[{program.collectives[number].kind, program.collectives[number].causes}].push_back(number);
+  }
+  return readInstructions(variant, op, modules, [&](exec::CollectiveOp collective) -> std::optional<size_t> {
+    std::vector<size_t> &left = numbers[{stringifyCollectiveKind(collective.getKind()).str(), causeTexts(collective)}];
+    if (left.empty()) {
+      return std::nullopt;
+    }
+    const size_t number = left.back();
+    left.pop_back();
+    return number;
+  });
+}
+
+// Returns the runs of a step, one after the other; of programs whose times are known.
+static std::vector<StepRunFact> listStepRuns(exec::VariantOp variant, const LayoutReport &report) {
+  std::vector<StepRunFact> runs;
+  int64_t nowPs = 0;
+  auto add = [&](StringRef name, int64_t microBatch) {
+    auto program = llvm::find_if(report.mains, [&](const ProgramFact &each) { return each.name == name; });
+    if (program != report.mains.end() && program->lowered && program->lowered->timePs) {
+      runs.push_back({name.str(), microBatch, nowPs, nowPs + *program->lowered->timePs});
+      nowPs = runs.back().endPs;
+    }
+  };
+  if (!variant.getOrderAttr()) {
+    llvm::for_each(report.mains, [&](const ProgramFact &program) { add(program.name, 0); });
+    return runs;
+  }
+  for (auto part : variant.getOrderAttr().getAsRange<exec::RepeatAttr>()) {
+    for (int64_t round = 0; round < part.getCount(); ++round) {
+      for (auto run : part.getRuns().getAsRange<exec::RunAttr>()) {
+        add(run.getProgram().getValue(), run.getMicroBatch() + round * part.getStride());
+      }
+    }
+  }
+  return runs;
+}
+
 void addPredictions(LayoutReport &report, ArrayRef<exec::VariantOp> variants) {
   constexpr int64_t kPsPerNs = 1000;
   for (exec::VariantOp variant : variants) {
@@ -368,6 +429,15 @@ void addPredictions(LayoutReport &report, ArrayRef<exec::VariantOp> variants) {
         program.lowered = {static_cast<int64_t>(op.getTemporaryBytes().value_or(0)), picoseconds(op.getComputingNs()),
                            picoseconds(op.getPredictedNs())};
       }
+    }
+    for (ProgramFact &program : report.mains) {
+      auto op = dyn_cast_or_null<exec::ProgramOp>(SymbolTable::lookupSymbolIn(variant, program.name));
+      if (op && (!isStage || program.stage == static_cast<int64_t>(variant.getStage()))) {
+        program.instructions = instructionsOf(variant, op, program, report.graph.modules);
+      }
+    }
+    if (!isStage) {
+      report.stepRuns = listStepRuns(variant, report);
     }
   }
 }

@@ -6,6 +6,8 @@
 #ifndef ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
 #define ASHLAR_COMPILER_REPORT_LAYOUT_REPORT_H
 
+#include "compiler/report/page/instructions.h"
+#include "compiler/report/page/model_graph.h"
 #include "compiler/report/pipeline_facts.h"
 
 #include "dialects/dist/dist.h"
@@ -60,6 +62,8 @@ struct CollectiveFact {
   std::string cause;
   std::vector<std::string> causes; // the same, one each
   std::vector<ReasonFact> reasons; // several when equal collectives became one; none when the model itself asks for it
+  std::vector<std::string> keys;   // of the reasons (reasonKey)
+  std::vector<unsigned> modules;   // the makers of the tensor, then its takers; each once
 };
 
 // What a program sends to another stage.
@@ -88,7 +92,8 @@ struct ProgramFact {
   int64_t transposedBytes = 0;
   std::optional<LoweredFact> lowered; // nothing: it does not fit
   std::vector<CollectiveFact> collectives;
-  std::vector<TransferFact> sends; // of main programs
+  std::vector<TransferFact> sends;                 // of main programs
+  std::optional<ProgramInstructions> instructions; // of main programs; nothing: it does not fit
 };
 
 // A variable: a parameter, or the optimizer's state.
@@ -99,6 +104,7 @@ struct VariableFact {
   std::string global, layout, local; // type, layout, type
   int64_t fusionId = 0;              // 0: its gradient is never fused with others
   int64_t bytes = 0;                 // on a device
+  unsigned module = 0;               // of its name
   std::string origin;                // the rule that split it; empty when none did
   std::string replicated;            // why optimizer parallelism leaves it replicated; empty when it does not
   std::optional<int64_t> owner;      // the one device that keeps it; nothing: all do
@@ -156,6 +162,17 @@ struct MeshSearchFact {
   std::optional<double> stoppedSeconds; // after which the clock ended it; nothing: its work did
 };
 
+// A rule of the job, as it is in the file.
+struct JobRuleFact {
+  std::string origin, text; // "mlp.txtpb:11", "match: \"fc1.weight\" layout: \"[{tp}, {}]\""
+};
+
+// A run of a program in a step without a pipeline.
+struct StepRunFact {
+  std::string program;
+  int64_t microBatch = 0, beginPs = 0, endPs = 0;
+};
+
 // When the gradients of micro-batches are reduced, where the compiler chose (job: gradient_sync: AUTO, docs/optimizer_parallel.md).
 struct GradientSyncFact {
   std::vector<StrategyFact> strategies; // once a step, and in each micro-batch
@@ -165,12 +182,15 @@ struct GradientSyncFact {
 struct LayoutReport {
   std::string model;
   std::vector<std::pair<std::string, int64_t>> mesh; // empty: one device
-  std::optional<SearchFact> search;                  // nothing: layouts were not searched
-  std::optional<MeshSearchFact> meshSearch;          // nothing: the job has the mesh
-  std::optional<GradientSyncFact> gradientSync;      // nothing: the job, or memory alone, decided
-  bool hasCosts = false;                             // whether times are based on known links; else a byte takes a nanosecond
-  bool hasRates = false;                             // whether the rates of a device are known
-  std::vector<ProgramFact> mains;                    // the training step, or the model; of a pipeline the programs of a step, by stage
+  std::vector<int64_t> deviceIds;                    // the rank of each point of the mesh; empty: in turn
+  std::vector<JobRuleFact> jobRules;
+  ModelGraph graph;
+  std::optional<SearchFact> search;             // nothing: layouts were not searched
+  std::optional<MeshSearchFact> meshSearch;     // nothing: the job has the mesh
+  std::optional<GradientSyncFact> gradientSync; // nothing: the job, or memory alone, decided
+  bool hasCosts = false;                        // whether times are based on known links; else a byte takes a nanosecond
+  bool hasRates = false;                        // whether the rates of a device are known
+  std::vector<ProgramFact> mains;               // the training step, or the model; of a pipeline the programs of a step, by stage
   std::vector<ProgramFact> others;
   std::vector<VariableFact> variables;
   lower::MemoryUse memory; // of a rank; no parts: not known
@@ -178,17 +198,18 @@ struct LayoutReport {
   std::vector<OwnerFact> owners;                  // in the order of their numbers
   std::vector<std::vector<std::string>> stageOps; // by stage of a pipeline: the module paths of its ops, in its order
   std::optional<PipelineFacts> pipeline;          // nothing: there is none, or it was not lowered
+  std::vector<StepRunFact> stepRuns;              // without a pipeline, one after the other; empty: not lowered, or times are unknown
 };
 
 // Collects the facts of one device's programs, as addDistPasses leaves them: one module, or, of a pipeline, one a stage. Assumes that they
-// have a @train_step or a @forward, or an order of a step.
-LayoutReport makeLayoutReport(mlir::ModuleOp module, llvm::StringRef model);
+// have a @train_step or a @forward, or an order of a step. `graph`: of the same programs before partitioning.
+LayoutReport makeLayoutReport(mlir::ModuleOp module, llvm::StringRef model, ModelGraph graph = {});
 
 // Enters how much of each collective is hidden: numberCollectives() of a copy of the module, addFusionPasses on it, then addOverlap().
 void numberCollectives(mlir::ModuleOp module);
 void addOverlap(LayoutReport &report, mlir::ModuleOp scheduled);
 
-// Enters the predicted costs of the programs of a variant, or of all stages.
+// Enters the predicted costs and the instructions of the programs of a variant, or of all stages, and the runs of a step.
 void addPredictions(LayoutReport &report, llvm::ArrayRef<exec::VariantOp> variants);
 
 } // namespace ashlar::report

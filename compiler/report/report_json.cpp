@@ -5,11 +5,14 @@
 #include "compiler/report/report_json.h"
 
 #include "compiler/report/json_parts.h"
+#include "compiler/report/page/page_json.h"
 #include "compiler/report/pipeline_json.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+
+#include <map>
 
 namespace ashlar::report {
 namespace {
@@ -75,6 +78,7 @@ void writeCollective(OStream &out, const ProgramFact &program, const CollectiveF
   out.attribute("tensors", fact.tensors);
   out.attribute("fusion", fact.fusion);
   out.attribute("fusion_id", fact.fusionId);
+  writeColumn(out, "modules", std::vector<int64_t>(fact.modules.begin(), fact.modules.end()));
   out.attributeArray("reasons", [&] {
     for (const ReasonFact &reason : fact.reasons) {
       out.object([&] { writeReason(out, reason); });
@@ -124,6 +128,7 @@ void writeVariable(OStream &out, const VariableFact &variable) {
   out.attribute("fusion_id", variable.fusionId);
   out.attribute("bytes", variable.bytes);
   out.attribute("origin", jsonText(variable.origin));
+  out.attribute("module", variable.module);
   if (!variable.replicated.empty()) {
     out.attribute("replicated", variable.replicated);
   }
@@ -186,6 +191,75 @@ void writeCommunication(OStream &out, const LayoutReport &report) {
   });
 }
 
+// Writes the modules, the ops, and the instructions of the main programs.
+void writeSteps(OStream &out, const LayoutReport &report) {
+  std::map<std::string, std::vector<int64_t>> collectives; // by the keys of their reasons
+  int64_t number = 0;
+  for (const ProgramFact &program : report.mains) {
+    for (const CollectiveFact &fact : program.collectives) {
+      for (const std::string &key : fact.keys) {
+        collectives[key].push_back(number);
+      }
+      ++number;
+    }
+  }
+  writeGraph(out, report.graph, [&](const std::string &key) {
+    auto found = collectives.find(key);
+    return found == collectives.end() ? std::vector<int64_t>() : found->second;
+  });
+  out.attributeArray("instructions", [&] {
+    int64_t first = 0;
+    for (const ProgramFact &program : report.mains) {
+      if (program.instructions) {
+        out.object([&] {
+          out.attribute("program", jsonText(program.name));
+          writeStage(out, program.stage);
+          writeInstructions(out, *program.instructions, first);
+        });
+      }
+      first += static_cast<int64_t>(program.collectives.size());
+    }
+  });
+  if (!report.stepRuns.empty()) {
+    out.attributeObject("step", [&] {
+      out.attribute("step_ns", nanoseconds(report.stepRuns.back().endPs));
+      out.attributeArray("runs", [&] {
+        for (const StepRunFact &run : report.stepRuns) {
+          out.object([&] {
+            out.attribute("program", jsonText(run.program));
+            out.attribute("micro_batch", run.microBatch);
+            out.attribute("begin_ns", nanoseconds(run.beginPs));
+            out.attribute("end_ns", nanoseconds(run.endPs));
+          });
+        }
+      });
+    });
+  }
+}
+
+// Writes the mesh, the ranks of its points where the job gives them, and the rules of the job.
+void writeJob(OStream &out, const LayoutReport &report) {
+  out.attributeArray("mesh", [&] {
+    for (const auto &axis : report.mesh) {
+      out.object([&] {
+        out.attribute("axis", axis.first);
+        out.attribute("size", axis.second);
+      });
+    }
+  });
+  if (!report.deviceIds.empty()) {
+    writeColumn(out, "device_ids", report.deviceIds);
+  }
+  out.attributeArray("job_rules", [&] {
+    for (const JobRuleFact &rule : report.jobRules) {
+      out.object([&] {
+        out.attribute("origin", jsonText(rule.origin));
+        out.attribute("text", jsonText(rule.text));
+      });
+    }
+  });
+}
+
 void writeStrategies(OStream &out, llvm::StringRef name, llvm::ArrayRef<StrategyFact> strategies) {
   out.attributeArray(name, [&] {
     for (const StrategyFact &strategy : strategies) {
@@ -207,14 +281,7 @@ void writeStopped(OStream &out, std::optional<double> seconds) {
 
 void writeReport(OStream &out, const LayoutReport &report) {
   out.attribute("model", jsonText(report.model));
-  out.attributeArray("mesh", [&] {
-    for (const auto &axis : report.mesh) {
-      out.object([&] {
-        out.attribute("axis", axis.first);
-        out.attribute("size", axis.second);
-      });
-    }
-  });
+  writeJob(out, report);
   if (report.meshSearch) {
     out.attributeObject("mesh_search", [&] {
       writeStrategies(out, "meshes", report.meshSearch->meshes);
@@ -271,14 +338,15 @@ void writeReport(OStream &out, const LayoutReport &report) {
   if (report.pipeline) {
     out.attributeObject("pipeline", [&] { writePipeline(out, *report.pipeline, report.stageOps); });
   }
+  writeSteps(out, report);
 }
 
 } // namespace
 
-std::string reportJson(const LayoutReport &report) {
+std::string reportJson(const LayoutReport &report, unsigned indent) {
   std::string text;
   llvm::raw_string_ostream stream(text);
-  OStream out(stream, /*IndentSize=*/2);
+  OStream out(stream, indent);
   out.object([&] { writeReport(out, report); });
   stream << "\n";
   return text;

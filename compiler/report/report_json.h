@@ -9,8 +9,9 @@
 
 namespace ashlar::report {
 
-// Returns the report as JSON, by the schema in docs/explain.md. Fields and elements have a fixed order.
-std::string reportJson(const LayoutReport &report);
+// Returns the report as JSON, by the schema in docs/explain.md. Fields and elements have a fixed order. `indent`: of a level; 0: all is on
+// one line.
+std::string reportJson(const LayoutReport &report, unsigned indent = 2);
 
 } // namespace ashlar::report
 

@@ -23,7 +23,7 @@ HELD = [
     *(f"docs/howto/{page}.md" for page in "add_op add_pass from_pytorch fuzz save_memory split_model test".split()),
     *(f"docs/{page}.md" for page in (
         "attention benchmarks blocks checkpoints communication convolution cuda data explain faults gpu history kernels layouts machine matrix_products "
-        "memory_plan numbers onnx optimizer_parallel overlap overview pipeline plan plugins recompute runtime search security semantics trace").split()),
+        "memory_plan numbers onnx optimizer_parallel overlap overview pipeline plan plan_page plugins recompute runtime search security semantics trace").split()),
     *CODE,
 ]
 

@@ -70,6 +70,9 @@ CLI::App *addPlan(CLI::App &app, ashlar::driver::PlanOptions &options) {
       ->check(CLI::Range(1, 65536))
       ->needs(sweep);
   plan->add_option("--json", options.json, "write the table as JSON, too; - is stdout, without the text")->type_name("F.json");
+  plan->add_option("--html", options.html,
+                   "write the table as a page for a browser, too (docs/plan_page.md); - is stdout, without the text")
+      ->type_name("F.html");
   return plan;
 }
 
@@ -95,6 +98,19 @@ int calibrate(ashlar::driver::CalibrateOptions &options, const std::vector<const
   return ashlar::driver::calibrate(options);
 }
 
+// Adds the options of the page of the plan.
+void addPage(CLI::App &app, ashlar::command::Options &options) {
+  auto *html = app.add_option("--html", options.html,
+                              "write a page for a browser: layouts, collectives, memory and the time of a step (docs/plan_page.md)")
+                   ->type_name("F.html");
+  app.add_option("--trace", options.trace, "a trace of the executable's --trace, for the page: measured tracks next to planned ones")
+      ->needs(html)
+      ->type_name("F.json");
+  app.add_option("--compare", options.compare, "another plan's --report, for the page: both side by side")
+      ->needs(html)
+      ->type_name("F.json");
+}
+
 // Adds the options that plan does not have.
 void addOutputs(CLI::App &app, ashlar::command::Options &options, std::string &stage) {
   app.add_option("--mesh", options.mesh, "mesh instead of the job's: dp=4 or dp=4,tp=2; or 8 devices, whose mesh mode AUTO finds")
@@ -112,6 +128,7 @@ void addOutputs(CLI::App &app, ashlar::command::Options &options, std::string &s
   app.add_flag("--print-params", options.printParameters, "print the fusion id of every parameter");
   app.add_flag("--explain", options.explain, "print the cause of each collective and the layout of each parameter (docs/explain.md)");
   app.add_option("--report", options.report, "write the same as JSON")->type_name("F.json");
+  addPage(app, options);
   app.add_option("--timeline", options.timeline, "draw a step of the stages of a pipeline (docs/pipeline.md)")->type_name("F.svg");
   app.add_option("--save-strategy", options.saveStrategy, "write the layout of every tensor")->type_name("F.txtpb");
   app.add_option("--save-order", options.saveOrder,
@@ -131,8 +148,8 @@ std::string checkOutputs(ashlar::command::Options &options, const std::string &s
     return "--emit " + stage + " is not a stage; the stages are nn, dist, exec, ptx, llvm, obj and exe";
   }
   options.emit = found->second;
-  bool hasOther = options.printParameters || options.explain || !options.report.empty() || !options.saveStrategy.empty() ||
-                  !options.saveOrder.empty() || !options.annotated.empty() || !options.timeline.empty();
+  bool hasOther = options.printParameters || options.explain || !options.report.empty() || !options.html.empty() ||
+                  !options.saveStrategy.empty() || !options.saveOrder.empty() || !options.annotated.empty() || !options.timeline.empty();
   bool isAboutModel = options.inspect || options.suggestJob;
   if (isAboutModel && (hasOther || !options.output.empty() || (options.inspect && options.suggestJob))) {
     const std::string name = options.inspect ? "--inspect" : "--suggest-job";
@@ -148,8 +165,9 @@ std::string checkOutputs(ashlar::command::Options &options, const std::string &s
     return "--debug-info is for an executable, and none is written; leave it out";
   }
   bool textToStdout = options.printParameters || options.explain;
-  bool isOneOutput = textToStdout + (options.output == "-") + (options.report == "-") + (options.saveStrategy == "-") +
-                         (options.saveOrder == "-") + (options.annotated == "-") + (options.timeline == "-") <=
+  bool isOneOutput = textToStdout + (options.output == "-") + (options.report == "-") + (options.html == "-") +
+                         (options.saveStrategy == "-") + (options.saveOrder == "-") + (options.annotated == "-") +
+                         (options.timeline == "-") <=
                      1;
   return isOneOutput ? "" : "two outputs go to stdout; name a file for all but one";
 }

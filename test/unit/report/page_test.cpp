@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// The facts of the plan page, and the page as text. The viewer is tested in a browser: test/e2e/plan_page.sh.
+
+#include "compiler/report/layout_report.h"
+#include "compiler/report/page/measured_run.h"
+#include "compiler/report/page/page_json.h"
+#include "compiler/report/page/plan_page.h"
+#include "test/unit/layout/partitioned.h"
+#include "test/unit/reference/parsed_module.h"
+
+#include "mlir/Pass/PassManager.h"
+#include "llvm/Support/Base64.h"
+#include "llvm/Support/Compression.h"
+#include "llvm/Support/JSON.h"
+
+#include <catch2/catch.hpp>
+
+namespace ashlar::test::page_test {
+
+using namespace mlir;
+
+namespace {
+
+// Three layers, whose products are sums of terms over tp; the last one ends in another layout.
+constexpr const char *kLayers = R"mlir(
+  dist.mesh @mesh <["dp" = 2, "tp" = 2]>
+  nn.variable @h.0.w trainable : tensor<8x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
+  nn.variable @h.1.w trainable : tensor<8x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
+  nn.variable @h.2.w trainable : tensor<8x8xf32> {dist.layout = #dist.layout<[{"tp"}, {}]>}
+  func.func @forward(%x: tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {"tp"}]>, nn.name = "x"})
+      -> (tensor<4x8xf32> {dist.layout = #dist.layout<[{"dp"}, {}]>, nn.name = "y"}) attributes {nn.program = #nn.program<run>} {
+    %w0 = nn.read @h.0.w : tensor<8x8xf32>
+    %a = nn.matmul %x, %w0 : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("h.0/MatMul")
+    %b = nn.relu %a : tensor<4x8xf32> loc("h.0/Relu")
+    %w1 = nn.read @h.1.w : tensor<8x8xf32>
+    %c = nn.matmul %b, %w1 : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("h.1/MatMul")
+    %d = nn.relu %c : tensor<4x8xf32> loc("h.1/Relu")
+    %w2 = nn.read @h.2.w : tensor<8x8xf32>
+    %e = nn.matmul %d, %w2 : tensor<4x8xf32>, tensor<8x8xf32> -> tensor<4x8xf32> loc("h.2/MatMul")
+    %f = nn.relu %e : tensor<4x8xf32> loc("h.2/Relu")
+    return %f : tensor<4x8xf32>
+  }
+)mlir";
+
+report::ModelGraph graphOf(ModuleOp module) {
+  const pipelines::Variant variant = variantOf(module);
+  PassManager passes(module.getContext());
+  pipelines::addInferencePasses(passes, variant);
+  REQUIRE(succeeded(passes.run(module)));
+  OwningOpRef<ModuleOp> copy = module.clone();
+  PassManager inserts(module.getContext());
+  pipelines::addRedistributionPasses(inserts, variant);
+  REQUIRE(succeeded(inserts.run(*copy)));
+  return report::makeModelGraph(*copy);
+}
+
+// Returns the JSON that `write` writes into an object.
+llvm::json::Object jsonOf(llvm::function_ref<void(llvm::json::OStream &)> write) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  llvm::json::OStream out(stream);
+  out.object([&] { write(out); });
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  REQUIRE(static_cast<bool>(value));
+  return *value->getAsObject();
+}
+
+std::string errorOf(llvm::Expected<std::string> result) {
+  return result ? "" : llvm::toString(result.takeError());
+}
+
+} // namespace
+
+TEST_CASE("module tree: parts of paths, each module once", "[report][page]") {
+  report::ModuleTree tree;
+  const unsigned weight = tree.add("h.0.attn.weight"), product = tree.add("/h.0/attn/MatMul");
+  CHECK(tree.modules()[weight].parent == tree.modules()[product].parent);
+  CHECK((tree.add("h.0/attn/MatMul") == product && tree.add("") == 0 && tree.add("..//") == 0));
+  CHECK((tree.modules().size() == 6 && tree.modules()[tree.add("h")].parent == 0 && tree.modules()[product].name == "MatMul"));
+}
+
+TEST_CASE("model graph: ops, layouts on edges, and the redistribution of a sum", "[report][page]") {
+  OwningOpRef<ModuleOp> module = parse(kLayers);
+  const report::ModelGraph graph = graphOf(*module);
+  REQUIRE(graph.ops.size() == 10); // the input, and a read and two ops of each layer
+  const std::vector<std::string> &kinds = graph.kinds.texts(), &layouts = graph.layouts.texts();
+  CHECK((kinds[graph.ops[0].kind] == "input" && kinds[graph.ops[1].kind] == "nn.read" && kinds[graph.ops[2].kind] == "nn.matmul"));
+  CHECK((graph.types.texts()[graph.ops[2].type] == "4x8xf32" && graph.ops[2].phase == nn::Phase::Forward));
+  // The product contracts tp, so relu takes a sum of terms from it, scattered over tp; x and the product agree.
+  auto edge = [&](unsigned from, unsigned to) {
+    auto found = llvm::find_if(graph.edges, [&](const report::GraphEdge &each) { return each.from == from && each.to == to; });
+    REQUIRE(found != graph.edges.end());
+    return *found;
+  };
+  const report::GraphEdge first = edge(0, 2), sum = edge(2, 3), last = edge(8, 9);
+  CHECK((layouts[first.made] == "[{dp}, {tp}]" && first.made == first.wanted && !first.redistribution));
+  CHECK((layouts[sum.made] == "[{dp}, {}], partial = sum {tp}" && layouts[sum.wanted] == "[{dp}, {tp}]" && sum.redistribution));
+  CHECK((last.made == sum.made && layouts[last.wanted] == "[{dp}, {}]" && last.redistribution));
+}
+
+TEST_CASE("model graph: modules are equal where their ops, layouts and edges are", "[report][page]") {
+  OwningOpRef<ModuleOp> module = parse(kLayers);
+  report::ModelGraph graph = graphOf(*module);
+  const unsigned first = graph.modules.add("h.0"), second = graph.modules.add("h.1"), third = graph.modules.add("h.2");
+  std::vector<unsigned> equal = report::findEqualModules(graph);
+  CHECK((equal[first] == first && equal[second] == first && equal[third] == third));
+  auto relu = llvm::find_if(graph.edges, [](const report::GraphEdge &edge) { return edge.to == 6; }); // of the second one
+  REQUIRE(relu != graph.edges.end());
+  relu->redistribution.reset();
+  CHECK(report::findEqualModules(graph)[second] == second);
+}
+
+TEST_CASE("page: a redistribution names its collective, by way of its reason", "[report][page]") {
+  OwningOpRef<ModuleOp> module = parse(kLayers);
+  report::ModelGraph graph = graphOf(*module);
+  const pipelines::Variant variant = variantOf(*module);
+  PassManager dist(module->getContext());
+  pipelines::addDistPasses(dist, variant);
+  REQUIRE(succeeded(dist.run(*module)));
+  const report::LayoutReport report = report::makeLayoutReport(*module, "net", std::move(graph));
+  REQUIRE(report.mains[0].collectives.size() == 3); // the sums
+  std::vector<std::string> keys;
+  for (const report::CollectiveFact &fact : report.mains[0].collectives) {
+    REQUIRE(fact.keys.size() == 1);
+    keys.push_back(fact.keys.front());
+    CHECK(llvm::is_contained(report.graph.redistributions, fact.keys.front()));
+    REQUIRE(fact.modules.size() == 2); // product and relu
+  }
+  CHECK(keys[0] != keys[1]);
+  CHECK(report.graph.modules.modules()[report.mains[0].collectives[1].modules[0]].name == "MatMul");
+}
+
+TEST_CASE("page: columns hold numbers, and times to the picosecond", "[report][page]") {
+  const llvm::json::Object object = jsonOf([](llvm::json::OStream &out) {
+    report::writeColumn(out, "numbers", {3, -1});
+    report::writeTimes(out, "times", {1500, 2000, 7, 120, -2500});
+    report::writeTextColumn(out, "texts", std::vector<std::string>{"a\"b", "</script>", "\xff"});
+  });
+  auto numbers = [&](StringRef name) {
+    return llvm::map_to_vector(*object.getArray(name), [](const llvm::json::Value &each) { return *each.getAsNumber(); });
+  };
+  CHECK(numbers("numbers") == SmallVector<double>{3, -1});
+  CHECK(numbers("times") == SmallVector<double>{1.5, 2, 0.007, 0.12, -2.5});
+  CHECK((*(*object.getArray("texts"))[0].getAsString() == "a\"b" && *(*object.getArray("texts"))[2].getAsString() == "\xef\xbf\xbd"));
+}
+
+TEST_CASE("page: the data is deflated, names end no element", "[report][page]") {
+  const std::string name = "</title></script><img src=x onerror=alert(1)>", json = "{\"model\":\"" + name + "<!--\"}";
+  const std::string page = report::planPage(name, {{"report", json}});
+  CHECK(page.find("<img") == std::string::npos);
+  CHECK(page.find("{{") == std::string::npos);
+  CHECK(StringRef(page).starts_with("<!DOCTYPE html>"));
+  const std::string plain = report::planPage("net", {});
+  for (StringRef scheme : {"http://", "https://", "src=", "@import", "url("}) { // no network: the namespace of SVG, and marks of a drawing
+    CHECK(StringRef(plain).count(scheme) == (scheme == "http://" || scheme == "url(" ? 1 : 0));
+  }
+  const StringRef begin = "id=\"report\">";
+  const StringRef rest = StringRef(page).split(begin).second;
+  std::vector<char> deflated;
+  REQUIRE(!llvm::errorToBool(llvm::decodeBase64(rest.take_until([](char letter) { return letter == '<'; }), deflated)));
+  llvm::SmallVector<uint8_t> text;
+  ArrayRef<uint8_t> bytes(reinterpret_cast<const uint8_t *>(deflated.data()), deflated.size());
+  REQUIRE(!llvm::errorToBool(llvm::compression::zlib::decompress(bytes, text, json.size())));
+  CHECK(llvm::toStringRef(text) == json);
+}
+
+TEST_CASE("page: another report is a report", "[report][page]") {
+  const std::string whole = R"({"model": "m", "mesh": [], "programs": [], "collectives": [], "variables": [], "modules": {}, "step": 1.5})";
+  llvm::Expected<std::string> text = report::compactReport(whole, "a.json");
+  REQUIRE(static_cast<bool>(text));
+  CHECK((text->find(' ') == std::string::npos && text->find("1.5") != std::string::npos));
+  CHECK(errorOf(report::compactReport("{", "a.json")).find("--compare a.json: ") == 0);
+  CHECK(errorOf(report::compactReport(R"({"model": "m"})", "a.json")) ==
+        "--compare a.json: it has no \"mesh\", which every report has; name a file that --report of this version wrote");
+}
+
+TEST_CASE("page: the tracks of a trace, its steps on average", "[report][page]") {
+  const char *trace = R"({"traceEvents": [
+    {"ph": "X", "pid": 1, "tid": 100001, "ts": 0.5, "dur": 2.25, "cat": "step", "name": "step 3", "args": {}},
+    {"ph": "X", "pid": 1, "tid": 100001, "ts": 3, "dur": 1.75, "cat": "step", "name": "step 4", "args": {}},
+    {"ph": "X", "pid": 1, "tid": 100003, "ts": 0.5, "dur": 0.125, "cat": "kernel", "name": "</b>", "args": {"step": 3, "micro_batch": 1}},
+    {"ph": "s", "pid": 1, "tid": 100003, "ts": 1, "id": 1, "cat": "message", "name": "message"},
+    {"ph": "M", "pid": 1, "tid": 100000, "name": "process_name", "args": {"name": "rank 0"}},
+    {"ph": "M", "pid": 1, "tid": 100001, "name": "thread_name", "args": {"name": "steps"}},
+    {"ph": "M", "pid": 1, "tid": 100007, "name": "thread_name", "args": {"name": "empty"}}],
+    "otherData": {"model": "net", "first_step": 3, "steps": 2, "ranks": [{}, {}]}})";
+  llvm::Expected<std::string> text = report::measuredRun(trace, "t.json", "net");
+  REQUIRE(static_cast<bool>(text));
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(*text);
+  REQUIRE(static_cast<bool>(value));
+  const llvm::json::Object &run = *value->getAsObject();
+  CHECK((run.getNumber("step_ns") == 2000.0 && run.getInteger("first_step") == 3 && run.getInteger("steps") == 2 &&
+         run.getInteger("ranks") == 2));
+  REQUIRE(run.getArray("tracks")->size() == 2); // without the empty one
+  const llvm::json::Object &steps = *(*run.getArray("tracks"))[0].getAsObject(), &kernels = *(*run.getArray("tracks"))[1].getAsObject();
+  CHECK((steps.getString("process") == "rank 0" && steps.getString("name") == "steps" &&
+         steps.getArray("step")->front().getAsInteger() == -1));
+  CHECK((*steps.getArray("begin_ns"))[1].getAsNumber() == 3000.0);
+  CHECK((kernels.getArray("end_ns")->front().getAsNumber() == 625.0 && kernels.getArray("micro_batch")->front().getAsInteger() == 1));
+  const auto title = static_cast<size_t>(*kernels.getArray("title")->front().getAsInteger());
+  CHECK((*run.getArray("names"))[title].getAsString() == "</b>");
+}
+
+TEST_CASE("page: a trace of another model, or none, is refused", "[report][page]") {
+  const StringRef remedy = "; name a file that --trace of the executable wrote";
+  auto refusal = [&](const char *text) {
+    const std::string error = errorOf(report::measuredRun(text, "t.json", "net"));
+    CHECK((StringRef(error).starts_with("--trace t.json: ") && StringRef(error).ends_with(remedy)));
+    return error;
+  };
+  CHECK(refusal("[]").find("no traceEvents") != std::string::npos);
+  CHECK(refusal("{").size() > remedy.size());
+  CHECK(refusal(R"({"traceEvents": [], "otherData": {}})").find("no otherData with a model") != std::string::npos);
+  CHECK(refusal(R"({"traceEvents": [], "otherData": {"model": "other"}})").find("the model \"other\", and this is \"net\"") !=
+        std::string::npos);
+  CHECK(refusal(R"({"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1}], "otherData": {"model": "net"}})")
+            .find("event 0 has no") != std::string::npos);
+}
+
+} // namespace ashlar::test::page_test

@@ -41,6 +41,13 @@ DETAIL = "document.getElementById('detail').hidden ? '' : document.getElementByI
 CHOSEN = "document.querySelector('.tree [aria-selected=true]')?.title"
 
 
+# Whether the cells of all visible rows stand below the heads of their columns.
+IS_ALIGNED = """[...document.querySelectorAll('#view [role=grid]')].every(grid => {
+  const heads = [...grid.querySelectorAll('[role=columnheader]')].map(cell => cell.getBoundingClientRect().left);
+  return [...grid.querySelectorAll('.body [role=row]')].every(row => [...row.children].every((cell, i) => Math.abs(cell.getBoundingClientRect().left - heads[i]) < 1));
+})"""
+
+
 def number(cell):
     return float(cell[0])
 
@@ -58,6 +65,7 @@ def check_numbers(page, report):
     page.click("[data-view=parameters]")
     cells = page.run(CELLS)
     expect(len(cells) == len(report["variables"]), f"{len(cells)} parameters are shown")
+    expect(page.run(IS_ALIGNED), "the columns of the parameters are not below each other")
     for row, shown in cells.items():
         fact = report["variables"][int(row)]
         expect(number(shown["bytes"]) == fact["bytes"] and shown["name"][1] == fact["name"] and shown["layout"][1] == fact["layout"], f"parameter {row}: {shown}")

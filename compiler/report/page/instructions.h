@@ -30,7 +30,8 @@ struct ProgramInstructions {
 };
 
 // Returns the instructions of a program of a variant. `numberOf`: of a collective among the program's, called in their order. An
-// instruction without a span, such as a copy at the end, takes no time behind the one before it.
+// instruction without a span, such as a copy at the end, takes no time behind the one before it. A repeat with a condition counts as one
+// that runs.
 ProgramInstructions readInstructions(exec::VariantOp variant, exec::ProgramOp program, ModuleTree &modules,
                                      llvm::function_ref<std::optional<size_t>(exec::CollectiveOp)> numberOf);
 

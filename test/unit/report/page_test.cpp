@@ -131,6 +131,50 @@ TEST_CASE("page: a redistribution names its collective, by way of its reason", "
   CHECK(report.graph.modules.modules()[report.mains[0].collectives[1].modules[0]].name == "MatMul");
 }
 
+// A parameter at 64, temporaries from 4096 on; a repeat with a temporary of its own, a value that it reads and rows that it writes.
+constexpr const char *kTables = R"mlir(
+  exec.variant @default arena 8192 attributes {axis_names = ["dp"], axis_sizes = array<i64: 2>, coordinates_offset = 0 : i64,
+                                               devices_per_process = 1 : i64, lower_bound_bytes = 8192 : i64} {
+    exec.tensor @w variable <arena, 64, memref<16xf32>> global [16] splits [array<i64>] {persistent}
+    exec.program @train_step inputs [] outputs [] {
+      exec.kernel @fill [#exec.buffer<arena, 64, memref<16xf32>>, #exec.buffer<arena, 4096, memref<16xf32>>] reads [0] writes [1] extent 16 grain 16
+                  {exec.span_ps = array<i64: 0, 1000>} loc("h.0/fill")
+      exec.collective all_reduce <arena, 4096, memref<16xf32>> to <arena, 4160, memref<16xf32>> over [0] reduction sum split 0 concat 0 token 1
+                      {exec.span_ps = array<i64: 1000, 9000>} loc("h.0/sum")
+      exec.repeat 4 attributes {exec.span_ps = array<i64: 1000, 5000>} {
+        exec.kernel @fill [#exec.buffer<arena, 4096, memref<16xf32>>, #exec.buffer<arena, 4224, memref<8xf32>>] reads [0] writes [1] extent 8 grain 8
+        exec.kernel @fill [#exec.buffer<arena, 4224, memref<8xf32>>, #exec.buffer<arena, 4352, memref<4xf32>, strides = [16]>] reads [0] writes [1] extent 4 grain 4
+      } loc("h.1/loop")
+      exec.wait 1 {exec.span_ps = array<i64: 5000, 9000>}
+      exec.gemm [#exec.buffer<arena, 4160, memref<4x4xf32>>, #exec.buffer<arena, 4352, memref<4x4xf32>>, #exec.buffer<arena, 4480, memref<4x4xf32>>]
+                batch 1 m 4 n 4 k 4 epilogue none {exec.span_ps = array<i64: 9000, 9500>} loc("h.1/MatMul")
+      exec.copy <arena, 4480, memref<16xf32>> to <arena, 64, memref<16xf32>>
+    }
+  }
+  func.func private @fill(memref<16xf32>, memref<16xf32>, index, index)
+)mlir";
+
+TEST_CASE("instructions: modules, spans, and the bytes of temporaries alive", "[report][page]") {
+  OwningOpRef<ModuleOp> module = parse(kTables);
+  auto variant = *module->getOps<exec::VariantOp>().begin();
+  report::ModuleTree modules;
+  const report::ProgramInstructions found = report::readInstructions(variant, *variant.getOps<exec::ProgramOp>().begin(), modules,
+                                                                     [](exec::CollectiveOp) { return std::optional<size_t>(7); });
+  REQUIRE(found.list.size() == 6);
+  const char *kinds[] = {"kernel", "collective", "repeat", "wait", "product", "copy"};
+  for (auto [fact, kind] : llvm::zip_equal(found.list, kinds)) {
+    CHECK(fact.kind == kind);
+  }
+  CHECK((modules.modules()[found.list[4].module].name == "MatMul" && found.list[3].module == 0));
+  CHECK((found.list[1].isStarted && found.list[1].collective == size_t(7) && !found.list[2].collective));
+  CHECK((found.list[2].span.beginPs == 1000 && found.list[2].span.endPs == 5000));
+  CHECK((found.list[5].span.beginPs == 9500 && found.list[5].span.endPs == 9500)); // it has none: behind the one before it
+  // The parameter does not count. In the repeat: its operand, which it reads, the sum, its own 32 bytes, and 4 rows of 16.
+  CHECK(found.live.bytes == std::vector<uint64_t>{64, 128, 64 + 64 + 32 + 64, 128, 192, 64});
+  CHECK((found.live.peak == 2 && found.live.values.size() == 3 && found.live.values.front().bytes == 96 &&
+         found.live.values.front().writer == 2));
+}
+
 TEST_CASE("page: columns hold numbers, and times to the picosecond", "[report][page]") {
   const llvm::json::Object object = jsonOf([](llvm::json::OStream &out) {
     report::writeColumn(out, "numbers", {3, -1});

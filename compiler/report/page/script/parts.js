@@ -49,8 +49,9 @@ function partsBar(parts) {
 class LongTable {
   constructor(label, columns, rows, open) {
     Object.assign(this, {columns, rows, open, shown: rows.slice(), chosen: -1, sorted: null, isRising: false});
-    this.template = columns.map((column) => column.width).join(" ");
-    this.head = make("div", {class: "row headrow", role: "row", style: `grid-template-columns: ${this.template}`});
+    const gap = 18, least = columns.reduce((sum, column) => sum + Number(column.width.match(/\d+/)[0]) + gap, 24 - gap);
+    this.template = `grid-template-columns: ${columns.map((column) => column.width).join(" ")}; min-width: ${least}px`;
+    this.head = make("div", {class: "row headrow", role: "row", style: this.template});
     this.body = make("div", {class: "body", role: "rowgroup", style: "position: relative"});
     this.scroll = make("div", {class: "scroll", role: "grid", "aria-label": label, "aria-rowcount": rows.length, tabindex: 0,
                                scroll: () => this.drawRows(), keydown: (event) => this.press(event)}, this.head, this.body);
@@ -102,7 +103,7 @@ class LongTable {
     }
     this.body.replaceChildren(...this.shown.slice(first, last).map((row, i) => make("div", {
       class: "row", role: "row", "aria-rowindex": first + i + 1, "aria-selected": first + i === this.chosen, "data-row": this.rows.indexOf(row),
-      style: `grid-template-columns: ${this.template}; top: ${(first + i) * height}px`, click: () => this.choose(first + i, true)},
+      style: `${this.template}; top: ${(first + i) * height}px`, click: () => this.choose(first + i, true)},
       this.columns.map((column) => make("div", {role: "gridcell", class: column.num ? "num" : "", title: column.cell ? null : column.text(row)},
                                         column.cell ? column.cell(row) : column.text(row))))));
   }

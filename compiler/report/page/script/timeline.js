@@ -300,7 +300,7 @@ function buildTimeline() {
   return [make("div", {class: "toolbar"}, planned.length > 0 && run.length > 0 && buttons,
             make("button", {"aria-label": "Zoom in", click: () => timeline.zoom(1 / 1.6)}, "+"), make("button", {"aria-label": "Zoom out", click: () => timeline.zoom(1.6)}, "−"),
             make("button", {click: () => timeline.move(0, timeline.end)}, "Whole step"),
-            make("span", {class: "keys"}, key("product", "products"), key("attention", "attention"), key("kernel", "kernels"), key("collective", "collectives"), key("wait", "waits"), key("receive", "messages")),
+            make("span", {class: "keys"}, key("product", "products, convolutions"), key("attention", "attention"), key("kernel", "kernels"), key("collective", "collectives"), key("wait", "waits"), key("receive", "messages")),
             make("span", {class: "rest"}, "drag to move, ctrl and wheel to zoom")), timeline.element, instructionTable()];
 }
 

@@ -122,7 +122,7 @@ for option in --data --metrics --log-dir --save-parameters --checkpoint-dir --re
   refused "$option: its value is empty; give it one, or leave the option out" ./one --steps 1 "$option" ""
   refused "$option: its value is empty; give it one, or leave the option out" ./one "$option=" --steps 1
 done
-for option in --job --mesh --machine --memory --load-strategy --report --save-strategy --timeline --annotate --dump-phases --gpu-arch --target -o; do
+for option in --job --mesh --machine --memory --load-strategy --report --html --save-strategy --timeline --annotate --dump-phases --gpu-arch --target -o; do
   refused "$option: its value is empty; give it one, or leave the option out" "$tools/ashlarc" mlp.onnx "$option" ""
 done
 refused "--mesh: its value is empty" "$tools/ashlarc" mlp.onnx --mesh= --job one.txtpb -o out

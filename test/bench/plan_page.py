@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The page of --html for deep models: its size, the time that ashlarc takes more for it, and the time in which headless Chromium opens it and each of its views.
+"""The page of --html for deep models: its size, the processor time that ashlarc takes more for it, and the time in which headless Chromium opens it and each of its views.
 
     plan_page.py [--build BUILD] [--browser PROGRAM] [--layers 12,96]
 
@@ -9,6 +9,7 @@ The model is `ashlar-zoo transformer` without values (12 layers of 768 are a GPT
 
 import argparse
 import pathlib
+import resource
 import subprocess
 import sys
 import tempfile
@@ -37,10 +38,11 @@ epochs: 1
 """
 
 
+# Processor time, which other work on the machine disturbs least.
 def seconds_of(command):
-    begin = time.monotonic()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     subprocess.run([str(each) for each in command], check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - begin
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def main():

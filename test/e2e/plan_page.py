@@ -214,6 +214,17 @@ def check_run(page):
     report, other, run = part("two.html", "report"), part("two.html", "other"), part("two.html", "measured")
     expect(other == read("mlp.json"), "the other report is not that of the file")
     check_numbers(page, report)
+    page.click("[data-view=memory]") # of the stage with the largest peak the whole step: its runs one after the other
+    options = page.run("[...document.querySelectorAll('#view option')].map(e => e.textContent)")
+    expect(options[0].startswith("step of stage 0") and options[1].startswith("step of stage 1") and len(options) == 2 + len(report["instructions"]), f"the steps: {options}")
+    page.run("document.querySelector('#view canvas').focus()")
+    page.press("Home", "Enter")
+    values = page.run("[...document.querySelectorAll('#detail [data-value]')].map(e => Number(e.dataset.value))")
+    peak = max((each["peak"]["bytes"], -each["stage"]) for each in report["instructions"])
+    stage = next(each for each in report["pipeline"]["stages"] if each["stage"] == -peak[1])
+    begins = [run["begin_ns"] + each["begin_ns"][each["peak"]["instruction"]] for run in stage["runs"] for each in report["instructions"]
+              if each["stage"] == stage["stage"] and each["program"] == run["program"] and each["peak"]["bytes"] == peak[0]]
+    expect(peak[0] in values and any(abs(values[0] - begin) < 1e-3 for begin in begins), f"the peak of the step: {values}, {begins}")
     trace = read("trace.json")["traceEvents"]
     slices = [each for each in trace if each["ph"] == "X"]
     expect(sum(len(track["title"]) for track in run["tracks"]) == len(slices) > 100, "slices of the trace are missing")

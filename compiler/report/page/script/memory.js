@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The memory of a rank while a program runs: the parts that are always there, and the temporaries that are alive at each instruction.
+// The memory of a rank over a step, or while a program runs: the parts that are always there, and the temporaries that are alive at each
+// instruction.
 
 let memoryChart = null;
 
@@ -75,14 +76,20 @@ class MemoryChart {
     paint.fillStyle = color("product");
     paint.beginPath();
     paint.moveTo(left, y(fixed));
+    let last = left;
     for (let i = 0; i < this.list.kind.length; ++i) {
       if (!this.list.started[i]) {
         const from = x(this.beginOf(i)), to = x(this.hasTimes ? this.list.end_ns[i] : i + 1), top = y(fixed + this.list.live_bytes[i]);
+        if (from > last + .5) { // between two runs nothing is alive
+          paint.lineTo(last, y(fixed));
+          paint.lineTo(from, y(fixed));
+        }
+        last = Math.max(to, from + .5);
         paint.lineTo(from, top);
-        paint.lineTo(Math.max(to, from + .5), top);
+        paint.lineTo(last, top);
       }
     }
-    paint.lineTo(x(this.view.to), y(fixed));
+    paint.lineTo(last, y(fixed));
     paint.fill();
     this.mark(paint, x, y, fixed, this.peak, color("collective"), "peak");
     if (this.chosen !== this.peak) {
@@ -102,6 +109,35 @@ class MemoryChart {
   }
 }
 
+// Returns the instructions of all runs of a step of a stage, one after the other, as if they were one program.
+function stepOfStage(runs, stage) {
+  const all = {program: "step", stage, kinds: [], kind: [], module: [], begin_ns: [], end_ns: [], started: [], collective: [], live_bytes: [], peak: {bytes: -1}};
+  for (const run of runs) {
+    const list = instructionsOf(run.program, stage), first = all.kind.length;
+    if (!list) {
+      continue;
+    }
+    if (list.peak.bytes > all.peak.bytes) {
+      all.peak = {...list.peak, instruction: first + list.peak.instruction, writer: list.peak.writer.map((writer) => first + writer)};
+    }
+    const kinds = list.kinds.map((kind) => all.kinds.includes(kind) ? all.kinds.indexOf(kind) : all.kinds.push(kind) - 1);
+    all.kind.push(...list.kind.map((kind) => kinds[kind]));
+    all.begin_ns.push(...list.begin_ns.map((time) => run.begin_ns + time));
+    all.end_ns.push(...list.end_ns.map((time) => run.begin_ns + time));
+    for (const column of ["module", "started", "collective", "live_bytes"]) {
+      all[column].push(...list[column]);
+    }
+  }
+  return all;
+}
+
+// What the view can show: steps of several runs, then programs.
+function memoryLists() {
+  const stages = report.pipeline ? report.pipeline.stages.map((stage, number) => [stage.runs, number]) : [[report.step?.runs ?? [], undefined]];
+  const steps = stages.filter(([runs]) => runs.length > 1).map(([runs, stage]) => stepOfStage(runs, stage));
+  return [...steps.filter((list) => list.kind.length > 0), ...report.instructions];
+}
+
 function residentsOf(list) {
   const {peak} = list, rows = peak.writer.map((writer, i) => ({name: instructionName(list, writer), bytes: peak.written_bytes[i], kind: "temporary", open: () => instructionDetail(list, writer)}));
   report.variables.forEach((each, i) => {
@@ -117,17 +153,17 @@ function buildMemory() {
     return [make("p", {class: "none"}, "The program does not fit, so it has no plan of memory.")];
   }
   const place = make("div", {style: "display: flex; flex-direction: column; flex: 1; min-height: 0; gap: 12px"});
-  const largest = report.instructions.reduce((best, each, i) => each.peak.bytes > report.instructions[best].peak.bytes ? i : best, 0);
+  const lists = memoryLists(), largest = lists.reduce((best, each, i) => each.peak.bytes > lists[best].peak.bytes ? i : best, 0);
   const name = (list) => `${list.program}${list.stage === undefined ? "" : ` of stage ${list.stage}`}`;
-  const select = make("select", {"aria-label": "Program", change: () => show(Number(select.value))},
-    report.instructions.map((list, i) => make("option", {value: i, selected: i === largest ? "" : null}, `${name(list)} — ${bytesText(list.peak.bytes)}`)));
+  const select = make("select", {"aria-label": "Step or program", change: () => show(Number(select.value))},
+    lists.map((list, i) => make("option", {value: i, selected: i === largest ? "" : null}, `${name(list)} — ${bytesText(list.peak.bytes)}`)));
   const whole = make("button", {"aria-pressed": "false", click: () => {
     memoryChart.hasFixed = !memoryChart.hasFixed;
     whole.setAttribute("aria-pressed", String(memoryChart.hasFixed));
     memoryChart.draw();
   }}, "With the fixed parts");
   const show = (number) => {
-    const list = report.instructions[number], memory = report.pipeline ? report.pipeline.stages[list.stage].memory : report.memory;
+    const list = lists[number], memory = report.pipeline ? report.pipeline.stages[list.stage].memory : report.memory;
     memoryChart = new MemoryChart(list, memory?.parts ?? []);
     memoryChart.hasFixed = whole.getAttribute("aria-pressed") === "true";
     const residents = residentsOf(list);
@@ -139,6 +175,6 @@ function buildMemory() {
       make("div", {}, make("span", {}, "fixed parts"), make("strong", {}, bytes(memoryChart.fixed)))), memoryChart.element, table.element);
   };
   show(largest);
-  return [make("div", {class: "toolbar"}, report.instructions.length > 1 && select, whole,
+  return [make("div", {class: "toolbar"}, lists.length > 1 && select, whole,
     make("span", {class: "rest"}, "bytes that an instruction uses, or a later one reads")), place];
 }

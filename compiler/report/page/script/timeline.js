@@ -15,7 +15,7 @@ function instructionDetail(list, i, run) {
   const collective = list.collective[i], begin = list.begin_ns[i], end = list.end_ns[i];
   showDetail(list.kinds[list.kind[i]], facts(["module", list.module[i] ? openLink("module", list.module[i], moduleName(list.module[i])) : null],
     ["program", `${list.program}${list.stage === undefined ? "" : ` of stage ${list.stage}`}`], ["micro-batch", run ? String(run.micro_batch) : null],
-    ["begins", [time(begin), " into the program"]], ["takes", time(end - begin)], ["temporaries alive", bytes(list.live_bytes[i])],
+    ["begins", [time(begin), ` into the ${list.program === "step" ? "step" : "program"}`]], ["takes", time(end - begin)], ["temporaries alive", bytes(list.live_bytes[i])],
     ["overlapped", list.started[i] ? "yes: it is started, and awaited later" : null],
     ["collective", collective >= 0 ? openLink("collective", collective, report.collectives[collective].cause) : null]));
 }

@@ -52,6 +52,23 @@ def number(cell):
     return float(cell[0])
 
 
+def check_facts(report):
+    """Instructions agree with the programs and collectives of the same report."""
+    for each in report["instructions"]:
+        program = next(one for one in report["programs"] if (one["name"], one.get("stage")) == (each["program"], each.get("stage")))
+        name = f"{program['name']} of stage {program.get('stage')}"
+        padding = 64 * len(each["peak"]["writer"])
+        expect(0.9 * program["temporary_bytes"] - padding <= each["peak"]["bytes"] <= program["temporary_bytes"], f"{name}: a peak of {each['peak']['bytes']} in {program['temporary_bytes']} bytes")
+        expect(each["peak"]["bytes"] == max(each["live_bytes"]) == each["live_bytes"][each["peak"]["instruction"]], f"{name}: the peak is elsewhere")
+        expect(sum(each["peak"]["written_bytes"]) == each["peak"]["bytes"], f"{name}: the values at the peak do not add up")
+        expect(0.9 * program["predicted_ns"] <= max(each["end_ns"]) <= program["predicted_ns"], f"{name}: ends at {max(each['end_ns'])} of {program['predicted_ns']}")
+        numbers = [one for one in each["collective"] if one >= 0]
+        expect(len(numbers) == len(set(numbers)) == program["collectives"], f"{name}: the collectives {numbers} of {program['collectives']}")
+        for begin, end, one, started in zip(each["begin_ns"], each["end_ns"], each["collective"], each["started"]):
+            if one >= 0 and not started:
+                expect(abs(end - begin - report["collectives"][one]["time_ns"]) < 1, f"{name}: collective {one} takes {end - begin} ns")
+
+
 def check_numbers(page, report):
     """Each visible row of the tables has the numbers of the report."""
     page.click("[data-view=collectives]")
@@ -284,6 +301,8 @@ def check_names(page):
 
 def main():
     report = read("mlp.json")
+    check_facts(report)
+    check_facts(read("two.json"))
     expect(part("mlp.html", "report") == report, "the data of the page is not that of --report")
     expect(part("two.html", "report") == read("two.json"), "the data of the pipeline's page is not that of --report")
     with browser.Browser() as page:

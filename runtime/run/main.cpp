@@ -13,7 +13,6 @@
 #include "runtime/run/target_runtime.h"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -75,38 +74,6 @@ std::string describeStages(const ashlar_rt_variant &variant) {
   return fmt::format(" ({} stages of{})", variant.num_stages, axes.empty() ? " one device" : axes);
 }
 
-// " (WORLD_SIZE=4 of torchrun has no effect)"; "" where no other launcher than mpirun left its mark.
-std::string describeOtherLauncher() {
-  constexpr std::array<std::pair<const char *, const char *>, 3> kMarks = {
-      {{"WORLD_SIZE", "torchrun"}, {"PMI_SIZE", "mpiexec of MPICH"}, {"SLURM_STEP_NUM_TASKS", "srun"}}};
-  for (const auto &[variable, launcher] : kMarks) {
-    if (const char *value = std::getenv(variable)) {
-      return fmt::format(" ({}={} of {} has no effect)", variable, value, launcher);
-    }
-  }
-  return "";
-}
-
-// Whether all ranks are on one host, as mpirun says.
-bool isOnOneHost(const Job &job) {
-  return environmentInteger("OMPI_COMM_WORLD_LOCAL_SIZE", job.processes()) == job.processes();
-}
-
-// Checks that the ranks find each other: on several hosts they need mpirun, on one host a name of the job. Both are missing where somebody
-// set rank and number of ranks by hand.
-Status checkLauncher(const Job &job) {
-  if (!job.underMpirun() || job.processes() == 1) {
-    return Status();
-  }
-  const char *sign = isOnOneHost(job) ? "PMIX_NAMESPACE" : "PMIX_RANK";
-  if (const char *value = std::getenv(sign); value != nullptr && *value != '\0') {
-    return Status();
-  }
-  return invalid("OMPI_COMM_WORLD_SIZE is {0} but {1} is not set, so ranks were started by hand and cannot meet; run the program with "
-                 "mpirun -n {0}, and --host on several hosts",
-                 job.processes(), sign);
-}
-
 // Checks that the job has the program's number of ranks. `variant`: the first stage's.
 Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   Mesh mesh(variant);
@@ -118,10 +85,10 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
   std::string chunks = variant.num_stages > 1          ? describeStages(variant)
                        : mesh.devicesPerProcess() == 1 ? ""
                                                        : fmt::format(" of {} chunks each", mesh.devicesPerProcess());
-  std::string remedy = needed == 1 ? "without mpirun" : fmt::format("with mpirun -n {}", needed);
-  if (!job.underMpirun()) {
-    return invalid("started alone but the program was compiled for {} ranks{}{}; run it {}", needed, chunks, describeOtherLauncher(),
-                   remedy);
+  const Launcher *launcher = job.launch().launcher;
+  std::string remedy = needed == 1 ? fmt::format("without {}", launcher->name) : "with " + job.launch().startText(needed);
+  if (launcher == nullptr) {
+    return invalid("started alone but the program was compiled for {} ranks{}; run it {}", needed, chunks, remedy);
   }
   return invalid("{} ranks at launch but the program was compiled for {}{}; run it {}", job.processes(), needed, chunks, remedy);
 }
@@ -131,7 +98,7 @@ Status checkRanks(const Job &job, const ashlar_rt_variant &variant) {
 void report(const Status &status, const Job &job) {
   bool aborted = status.code() == StatusCode::kAborted;
   if (aborted || (status.isShared() && job.rank() != 0)) {
-    usleep(isOnOneHost(job) ? kSilenceMicroseconds : kSilenceBetweenHostsMicroseconds);
+    usleep(job.launch().isOnOneHost ? kSilenceMicroseconds : kSilenceBetweenHostsMicroseconds);
   }
   if (!aborted) {
     std::fflush(stdout);
@@ -150,7 +117,7 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   session.executor = &executor;
   session.recorder = recorder;
   session.copies = copies;
-  session.underMpirun = job.underMpirun();
+  session.launcher = job.launch().launcher;
   session.dataThreads = options.dataThreads > 0 ? options.dataThreads : dataThreads;
   const Run *run = image.training != nullptr     ? &ASHLAR_RT_COMPONENT(train)
                    : image.generation != nullptr ? &ASHLAR_RT_COMPONENT(generate)
@@ -164,13 +131,13 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
   const ashlar_rt_variant *variant = nullptr;
   ASHLAR_RETURN_IF_ERROR(chooseVariant(image, options, variant).share());
   ASHLAR_RETURN_IF_ERROR(checkRanks(job, *variant).share());
-  ASHLAR_RETURN_IF_ERROR(checkLauncher(job).share());
+  ASHLAR_RETURN_IF_ERROR(job.launch().checkMeeting().share());
   std::vector<uint64_t> hostBytes; // by stage
   for (const ashlar_rt_variant &stage : Stages(*variant)) {
     hostBytes.push_back(target.hostBytes(stage));
   }
   variant += job.rank() / Mesh(*variant).processes();
-  if (job.underMpirun()) {
+  if (job.launch().launcher != nullptr && job.launch().launcher->endsWithParent) {
     endWithParent();
   }
   std::unique_ptr<Communicator> communicator;
@@ -241,7 +208,7 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
   }
   if (Status capable = checkCpu(image.cpu_features); !capable.ok()) {
     // Not every host may lack it: the first rank of each that does speaks.
-    report(environmentInteger("OMPI_COMM_WORLD_LOCAL_RANK", 0) != 0 ? capable.share() : capable, job);
+    report(job.launch().localRank != 0 ? capable.share() : capable, job);
     return 1;
   }
   if (Status placed = job.check(); !placed.ok()) {

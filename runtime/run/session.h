@@ -7,6 +7,7 @@
 
 #include "runtime/abi/components.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/launch/launcher.h"
 #include "runtime/execute/executor.h"
 #include "runtime/run/options.h"
 
@@ -19,10 +20,11 @@ struct Session {
   const Options *options = nullptr;
   Communicator *communicator = nullptr;
   Executor *executor = nullptr;
-  Recorder *recorder = nullptr; // with --trace: records the executor's spans
-  Exchange *copies = nullptr;   // of checkpoints with the hosts beside; null: none are kept
-  bool underMpirun = false;
-  int dataThreads = 1; // that prepare batches
+  Recorder *recorder = nullptr;       // with --trace: records the executor's spans
+  Exchange *copies = nullptr;         // of checkpoints with the hosts beside; null: none are kept
+  const Launcher *launcher = nullptr; // that started the ranks; null: none did
+  int threads = 1;                    // that compute
+  int dataThreads = 1;                // that prepare batches
 };
 
 // Writes a number that the run keeps for the program, the seed or the step, to its i64 scalar. Does nothing for a null name.

@@ -94,7 +94,7 @@ public:
   Status openLog() {
     const Options &options = *session.options;
     ASHLAR_RETURN_IF_ERROR(
-        log.open(options, session.communicator->rank(), session.underMpirun, totalSteps, training.global_batch * batchesPerStep));
+        log.open(options, session.communicator->rank(), session.launcher != nullptr && session.launcher->endsWithParent, totalSteps, training.global_batch * batchesPerStep));
     if (!tracer) {
       return Status();
     }

@@ -71,10 +71,13 @@ for given in 'PMIX_NAMESPACE' 'PMIX_NAMESPACE OMPI_COMM_WORLD_LOCAL_SIZE=4' 'PMI
   expect_error "error: OMPI_COMM_WORLD_SIZE is 4 but $missing is not set, so ranks were started by hand and cannot meet; run the program with mpirun -n 4, " \
     env OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=0 $others ./mlp
 done
-for mark in WORLD_SIZE=4:torchrun PMI_SIZE=4:'mpiexec of MPICH' SLURM_STEP_NUM_TASKS=4:srun; do
-  expect_error "error: started alone but the program was compiled for 4 ranks (${mark%:*} of ${mark#*:} has no effect); run it with mpirun -n 4" \
-    env "${mark%:*}" ./mlp
-done
+expect_error "error: PMI_SIZE is 4 but PMI_FD is not set, so ranks were started by hand and cannot meet; run the program with mpiexec -n 4" \
+  env PMI_SIZE=4 PMI_RANK=0 ./mlp
+expect_error "error: WORLD_SIZE is 4 but MASTER_PORT is not set, so ranks cannot meet; set MASTER_PORT, equal on all ranks, " \
+  env WORLD_SIZE=4 RANK=0 ./mlp
+# A step of Slurm with one task, as of an interactive shell, is no launch of several ranks.
+expect_error "error: 1 ranks at launch but the program was compiled for 4; run it with srun -n 4" \
+  env SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1 SLURM_STEP_ID=0 SLURM_JOB_ID=1 ./mlp
 
 # How often the ranks went to sleep so far; looking on and on, and yielding, is no sleep.
 naps() {

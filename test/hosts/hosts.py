@@ -121,6 +121,46 @@ def bad_links(bench):
             train(bench, lab, "stages", pipeline(2, 2), [2, 2], 5, seconds=180)
 
 
+def start_by_variables(bench, lab, ranks, command, **environment):
+    """Starts a job with so many ranks on each host, as PyTorch's launchers do: by variables of each rank. Returns the run of each rank."""
+    places = [(host, local) for host, count in enumerate(ranks) for local in range(count)]
+    key = bench.folder / "key"
+    key.write_bytes(b"k" * 32)
+    key.chmod(0o600)
+    shared = {"WORLD_SIZE": str(len(places)), "MASTER_ADDR": lab.address(0), "MASTER_PORT": "29500", "ASHLAR_KEY_FILE": str(key), **environment}
+    return [Run(lab, host, command, bench.folder / f"rank{rank}.log", RANK=str(rank), LOCAL_RANK=str(local), LOCAL_WORLD_SIZE=str(ranks[host]), **shared)
+            for rank, (host, local) in enumerate(places)]
+
+
+@case()
+def without_mpirun(bench):
+    # torchrun's variables on two hosts, rank 0 on the first; then a rank of the second host with another secret.
+    command = [bench.programs.compile("replicas", data_parallel(4)), "--steps", 10, "--threads", 1]
+    with Lab(2) as lab:
+        runs = start_by_variables(bench, lab, [2, 2], command)
+        for run in runs:
+            expect(run.finish(60) == 0, run.log())
+        expect_close(bench.reference(lab, 10), losses(runs[0].log()), TOLERANCE)
+        (bench.folder / "other").write_bytes(b"o" * 32)
+        (bench.folder / "other").chmod(0o600)
+        shell = ["sh", "-c", f'[ $RANK != 3 ] || ASHLAR_KEY_FILE={bench.folder / "other"}; exec "$@"', "sh"]
+        runs = start_by_variables(bench, lab, [2, 2], shell + command, ASHLAR_PATIENCE=str(PATIENCE))
+        for run in runs:
+            expect(run.finish(60) == 1, run.log())
+        expect(runs[0].lines(f"^error: rank 3 did not connect to rank 0 within {PATIENCE} s"), runs[0].log())
+        expect(runs[3].lines("^error: rank 3 could not reach rank 0 at .*: the other side is no rank of this job"), runs[3].log())
+
+
+@case()
+def hostfile(bench):
+    with Lab(2) as lab:
+        (bench.folder / "hosts").write_text("".join(f"{lab.address(host)} slots=2\n" for host in lab.hosts))
+        run = Run(lab, 0, ["mpirun", "--quiet", "--hostfile", bench.folder / "hosts", "-n", 4, "-x", f"ASHLAR_NETWORK={lab.address(0)[:-1]}0/24",
+                           bench.programs.compile("replicas", data_parallel(4)), "--steps", 10, "--threads", 1], bench.folder / "hostfile.log")
+        expect(run.finish(60) == 0, run.log())
+        expect_close(bench.reference(lab, 10), losses(run.log()), TOLERANCE)
+
+
 # The link, not the machine's load, is to bound a step.
 STRANGERS_RATE, STRANGERS_STEPS, CONNECTIONS = "100mbit", 16, 144
 # Part of a header of its own keeps mpirun 4.1 from all else: a byte, drops, and a request that begins like one (docs/security.md).

@@ -95,7 +95,7 @@ class Run:
 
 def losses(log):
     """The losses of a log, which must be finite."""
-    found = [float(value) for value in re.findall(r"^epoch: .*, loss is (\S+)$", log, re.M)]
+    found = [float(value) for value in re.findall(r"^epoch: .*, loss is ([^,]+)", log, re.M)]
     if not found or not all(map(math.isfinite, found)):
         raise AssertionError(f"no losses, or some are not finite: {found}:\n{log[-2000:]}")
     return found

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes that mpirun started: who they are, which share a host, and how those on one host meet in a window.
+// The processes that a launcher started: who they are, which share a host, and how those on one host meet in a window.
 
 #include "runtime/comm/launch/job.h"
 
 #include "runtime/base/host.h"
+#include "runtime/comm/launch/master_book.h"
+#include "runtime/comm/launch/pmi2.h"
 #include "runtime/comm/launch/pmix.h"
 #include "runtime/comm/tcp/tcp_transport.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 
@@ -19,25 +19,8 @@
 namespace ashlar::rt {
 namespace {
 
-// More ranks than any job has: more than this is a mistake.
-constexpr int64_t kMostRanks = 1 << 20;
-
 // The network of pretended hosts.
 constexpr const char *kLoopback = "127.0.0.0/8";
-
-std::string environment(const char *name) {
-  const char *text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
-
-// Reads a number that mpirun sets.
-Status readEnvironment(const char *name, int64_t low, int64_t high, int64_t &value) {
-  const std::string text = environment(name);
-  const char *end = text.data() + text.size();
-  std::from_chars_result result = std::from_chars(text.data(), end, value);
-  bool good = result.ec == std::errc() && result.ptr == end && value >= low && value <= high;
-  return good ? Status() : invalid("{} is \"{}\", not a number from {} to {}; start the program with mpirun", name, text, low, high);
-}
 
 ProgramIdentity identify(uint64_t hash, const ashlar_rt_variant &variant) {
   ProgramIdentity program = {};
@@ -62,18 +45,9 @@ Status compare(const ProgramIdentity &mine, int rank, const ProgramIdentity &oth
 } // namespace
 
 Job::Job() {
-  if (!environment("OMPI_COMM_WORLD_SIZE").empty()) {
-    int64_t size = 1, rank = 0;
-    environmentStatus = readEnvironment("OMPI_COMM_WORLD_SIZE", 1, kMostRanks, size);
-    if (environmentStatus.ok()) {
-      environmentStatus = readEnvironment("OMPI_COMM_WORLD_RANK", 0, size - 1, rank);
-    }
-    launched = environmentStatus.ok();
-    if (launched) {
-      place.processes = static_cast<int>(size);
-      place.rank = static_cast<int>(rank);
-    }
-  }
+  environmentStatus = findLaunch(launched);
+  place.processes = launched.ranks;
+  place.rank = launched.rank;
   place.hostOfProcess.assign(static_cast<size_t>(place.processes), 0);
 }
 
@@ -103,25 +77,52 @@ void Job::finish() {
   }
 }
 
+// Opens the address book of the launcher.
+Status Job::openBook() {
+  const AddressExchange way = launched.launcher != nullptr ? launched.launcher->exchange : AddressExchange::kNone;
+  if (way == AddressExchange::kPmix) {
+    auto pmix = std::make_unique<PmixBook>();
+    ASHLAR_RETURN_IF_ERROR(pmix->open(place.rank, place.processes));
+    book = std::move(pmix);
+  } else if (way == AddressExchange::kPmi2) {
+    auto pmi2 = std::make_unique<Pmi2Book>();
+    ASHLAR_RETURN_IF_ERROR(pmi2->open(static_cast<int>(environmentInteger("PMI_FD", -1)), place.rank, place.processes));
+    name += pmi2->job();
+    book = std::move(pmi2);
+  } else if (way == AddressExchange::kMaster) {
+    MasterPlace where;
+    // Equal on all ranks: one speaks.
+    if (Status found = findMaster(where); !found.ok()) {
+      return found.share();
+    }
+    auto master = std::make_unique<MasterBook>();
+    ASHLAR_RETURN_IF_ERROR(master->open(place.rank, place.processes, where));
+    book = std::move(master);
+  }
+  return book ? Status()
+              : unavailable("ASHLAR_FORCE_HOSTS needs a launcher by which ranks exchange addresses; start the program with mpirun");
+}
+
 // Finds the ranks of other hosts, where there are any, and makes a transport to them.
 Status Job::findHosts() {
   const int64_t forced = std::min<int64_t>(environmentInteger("ASHLAR_FORCE_HOSTS", 0), place.processes);
-  const bool oneHost = environmentInteger("OMPI_COMM_WORLD_LOCAL_SIZE", place.processes) == place.processes;
+  const bool oneHost = launched.isOnOneHost;
+  const bool namesJob = launched.launcher != nullptr && launched.launcher->exchange == AddressExchange::kPmi2 && place.processes > 1;
+  if (!book) {
+    name = launched.job();
+    ASHLAR_RETURN_IF_ERROR(forced > 1 || !oneHost || namesJob ? openBook() : Status());
+  }
   if (forced <= 1 && oneHost) {
     return Status();
   }
-  if (!book) {
-    book = std::make_unique<PmixBook>();
-    ASHLAR_RETURN_IF_ERROR(book->open(place.rank, place.processes));
-  }
   transport = std::make_unique<TcpTransport>(place.rank, place.processes);
-  std::string network = environment("ASHLAR_NETWORK");
+  std::string network = environmentText("ASHLAR_NETWORK");
   if (network.empty() && oneHost) { // nobody else is to reach it
     network = kLoopback;
   }
   if (Status started = transport->start(*book, hashText(hostIdentity()), network); !started.ok()) {
     // Not every host may be unable to: the first rank of each that is speaks.
-    return environmentInteger("OMPI_COMM_WORLD_LOCAL_RANK", 0) != 0 ? started.share() : started;
+    return launched.localRank != 0 ? started.share() : started;
   }
   if (forced > 1) {
     for (int process = 0; process < place.processes; ++process) {
@@ -138,13 +139,10 @@ Status Job::findHosts() {
 }
 
 Rendezvous Job::rendezvous() const {
-  // The precondition key is drawn at random by every mpirun.
-  std::string job = environment("PMIX_NAMESPACE") + "/" + environment("OMPI_MCA_orte_precondition_transports") + "/" +
-                    environment("OMPI_MCA_orte_hnp_uri");
   int host = place.hostOfProcess[static_cast<size_t>(place.rank)];
   Rendezvous rendezvous;
-  rendezvous.name = fmt::format("ashlar-{:016x}-{}-{}", hashText(job), host, connections);
-  rendezvous.token = hashText(job + "/" + rendezvous.name); // another hash than the one in the name, which everybody can see
+  rendezvous.name = fmt::format("ashlar-{:016x}-{}-{}", hashText(name), host, connections);
+  rendezvous.token = hashText(name + "/" + rendezvous.name); // another hash than the one in the name, which everybody can see
   for (int process = 0; process < place.processes; ++process) {
     if (place.hostOfProcess[static_cast<size_t>(process)] == host) {
       rendezvous.ranks.push_back(process);

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The processes that mpirun started, or this process alone. Ranks on one host meet over a local socket whose name follows from the
-// job's environment, and share memory from then on; ranks of several hosts find each other through mpirun (PMIx), and exchange messages
-// over TCP. Two ranks are on one host when hostIdentity() is equal. ASHLAR_FORCE_HOSTS=K (for tests) spreads the ranks over K pretended
-// hosts, in contiguous runs.
+// The processes that a launcher started, or this process alone. Ranks on one host meet over a local socket whose name follows from the
+// job's environment, and share memory from then on; ranks of several hosts find each other through an address book (launcher.h), and
+// exchange messages over TCP. Two ranks are on one host when hostIdentity() is equal. ASHLAR_FORCE_HOSTS=K (for tests) spreads the ranks
+// over K pretended hosts, in contiguous runs.
 
 #ifndef ASHLAR_RUNTIME_COMM_LAUNCH_JOB_H
 #define ASHLAR_RUNTIME_COMM_LAUNCH_JOB_H
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/launch/launcher.h"
 #include "runtime/comm/launch/rendezvous.h"
 
 #include <memory>
 
 namespace ashlar::rt {
 
-class PmixBook;
+class AddressBook;
 class TcpTransport;
 
 // This process' part of a job.
@@ -24,15 +25,13 @@ public:
   Job();
   ~Job();
 
-  // Checks the environment that mpirun sets.
+  // Checks the environment that a launcher sets.
   Status check() const { return environmentStatus; }
 
-  // Reads rank and number of processes from that environment: rank 0 of 1 when mpirun did not start us. Loads nothing.
+  // Returns what that environment contains, without loading anything: rank 0 of 1 when no launcher started us.
+  const Launch &launch() const { return launched; }
   int rank() const { return place.rank; }
   int processes() const { return place.processes; }
-
-  // Whether mpirun started this process.
-  bool underMpirun() const { return launched; }
 
   // Ranks on this rank's host; 1 before connect().
   int ranksOnHost() const { return place.processesOnHost(place.rank); }
@@ -43,10 +42,12 @@ public:
   Status connect(const ashlar_rt_variant &variant, const std::vector<uint64_t> &arenaBytes, uint64_t programHash,
                  std::unique_ptr<Communicator> &communicator);
 
-  // Takes leave of mpirun, where it was asked for addresses. To be called at the end of a job that went well, after all ranks are done.
+  // Takes leave of the launcher, where it was asked for addresses. To be called at the end of a job that went well, after all ranks are
+  // done.
   void finish();
 
 private:
+  Status openBook();
   Status findHosts();
   Status createWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window);
   Status joinWindow(const WindowShape &shape, const ProgramIdentity &program, std::shared_ptr<Window> &window);
@@ -55,9 +56,10 @@ private:
 
   Place place;
   Status environmentStatus;
-  bool launched = false;
+  Launch launched;
   int connections = 0;
-  std::unique_ptr<PmixBook> book; // null while all ranks are on one host
+  std::string name;                  // of the job, by which ranks of one host meet
+  std::unique_ptr<AddressBook> book; // null while all ranks are on one host, except for a launcher that has the name of the job
   std::unique_ptr<TcpTransport> transport;
 };
 

@@ -33,7 +33,7 @@ struct PmixLibrary {
 
 namespace {
 
-constexpr const char *kRemedy = "start the program with mpirun of Open MPI 4";
+constexpr const char *kRemedy = "start the program with mpirun of Open MPI 4, or with srun --mpi=pmix";
 
 // Seconds for a rank that is to be named as missing to reply.
 constexpr double kAnswerSeconds = 1;
@@ -98,16 +98,17 @@ PmixBook::~PmixBook() = default;
 
 Status PmixBook::open(int rank, int size) {
   if (std::getenv("PMIX_NAMESPACE") == nullptr || std::getenv("PMIX_RANK") == nullptr) {
-    return unavailable("rank {} of {} on several hosts was started by hand: there is no PMIX_NAMESPACE of mpirun; {}", rank, size, kRemedy);
+    return unavailable("rank {} of {} on several hosts was started by hand: there is no PMIX_NAMESPACE of a launcher; {}", rank, size,
+                       kRemedy);
   }
   library = std::make_unique<PmixLibrary>();
   ASHLAR_RETURN_IF_ERROR(library->load());
   pmix_proc_t self = {};
   if (pmix_status_t status = library->PMIx_Init(&self, /*info=*/nullptr, /*ninfo=*/0); status != PMIX_SUCCESS) {
-    return unavailable("rank {} cannot reach mpirun: PMIx: {}; {}", rank, library->PMIx_Error_string(status), kRemedy);
+    return unavailable("rank {} cannot reach its launcher: PMIx: {}; {}", rank, library->PMIx_Error_string(status), kRemedy);
   }
   if (self.rank != static_cast<pmix_rank_t>(rank)) {
-    return invalid("rank {} of the environment is rank {} of mpirun; {}", rank, self.rank, kRemedy);
+    return invalid("rank {} of the environment is rank {} of the launcher; {}", rank, self.rank, kRemedy);
   }
   job = self.nspace;
   ranks = size;
@@ -123,7 +124,7 @@ Status PmixBook::exchange(const std::string &mine, std::vector<std::string> &all
   pmix_status_t status = library->PMIx_Put(PMIX_GLOBAL, key.c_str(), &value);
   status = status == PMIX_SUCCESS ? library->PMIx_Commit() : status;
   if (status != PMIX_SUCCESS) {
-    return unavailable("mpirun does not take the address of a rank: PMIx: {}; {}", library->PMIx_Error_string(status), kRemedy);
+    return unavailable("the launcher does not take the address of a rank: PMIx: {}; {}", library->PMIx_Error_string(status), kRemedy);
   }
   Status fenced = fence();
   all.resize(static_cast<size_t>(ranks));
@@ -151,7 +152,7 @@ Status PmixBook::fence() {
   auto *context = new Handle(reply);
   if (pmix_status_t status = library->PMIx_Fence_nb(&everybody, 1, &info, 1, onFence, context); status != PMIX_SUCCESS) {
     delete context;
-    return unavailable("mpirun does not let the ranks meet: PMIx: {}; {}", library->PMIx_Error_string(status), kRemedy);
+    return unavailable("the launcher does not let the ranks meet: PMIx: {}; {}", library->PMIx_Error_string(status), kRemedy);
   }
   if (!reply->wait(patienceSeconds())) {
     return unavailable("not all ranks came up within {:.0f} s (ASHLAR_PATIENCE)", patienceSeconds());
@@ -174,7 +175,7 @@ Status PmixBook::get(int rank, const std::string &key, double patience, std::str
     status = reply->wait(patience) ? reply->status : PMIX_ERR_TIMEOUT;
   }
   if (status != PMIX_SUCCESS) {
-    return unavailable("mpirun has no address of rank {}: PMIx: {}; {}", rank, library->PMIx_Error_string(status), kRemedy);
+    return unavailable("the launcher has no address of rank {}: PMIx: {}; {}", rank, library->PMIx_Error_string(status), kRemedy);
   }
   value = reply->value;
   return Status();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// PMIx, by which mpirun serves the ranks that it starts: they exchange their addresses over it. libpmix is loaded when a job has more than
-// one host: an executable starts where it is absent.
+// PMIx, by which mpirun, and srun --mpi=pmix, serve the ranks that they start: they exchange their addresses over it. libpmix is loaded
+// when a job has more than one host: an executable starts where it is absent.
 
 #ifndef ASHLAR_RUNTIME_COMM_LAUNCH_PMIX_H
 #define ASHLAR_RUNTIME_COMM_LAUNCH_PMIX_H
@@ -14,19 +14,18 @@ namespace ashlar::rt {
 
 struct PmixLibrary;
 
-// The address book of the ranks of one mpirun.
+// The address book of the ranks of one launch.
 class PmixBook final : public AddressBook {
 public:
   PmixBook();
   ~PmixBook() override;
 
-  // Loads libpmix and connects to the server of mpirun, as rank `rank` of `ranks`.
+  // Loads libpmix and connects to the server of the launcher, as rank `rank` of `ranks`.
   Status open(int rank, int ranks);
 
   Status exchange(const std::string &mine, std::vector<std::string> &all) override;
 
-  // Takes leave of the server, in a job that went well: mpirun takes a rank that ends without it for a failed one.
-  void close();
+  void close() override;
 
 private:
   Status fence();

@@ -18,6 +18,9 @@ public:
 
   // Gathers a line from each rank, by rank. Every rank calls it, as often as the others; waits for them.
   virtual Status exchange(const std::string &mine, std::vector<std::string> &all) = 0;
+
+  // Takes leave of the launcher, in a job that went well: it takes a rank that ends without it for a failed one.
+  virtual void close() {}
 };
 
 } // namespace ashlar::rt

@@ -35,7 +35,7 @@ public:
   Meeting(const MeetingPlace &place, std::vector<Appointment> &appointments)
       : place(place), appointments(appointments), guests(place, appointments) {
     for (Appointment &one : appointments) {
-      if (one.peer > place.self) {
+      if (place.firstAnswers ? place.self != 0 : one.peer > place.self) {
         callers.emplace_back(place, one);
       }
     }

@@ -31,12 +31,13 @@ struct MeetingPlace {
   std::vector<Card> cards;       // of all ranks
   double patience = 0;           // seconds until all streams have to be there
   std::function<Status()> check; // called several times a second; its error ends the meeting
+  bool firstAnswers = false;     // rank 0 answers all others, which call; else the lower rank of two calls
 };
 
-// Opens a listener at a port of the system's choice: at the address, or at all addresses of this host where it is null.
+// Opens a listener at a port, one of the system's choice where it is 0: at the address, or at all addresses of this host where it is null.
 Status openListener(const Address *address, Socket &listener, uint16_t &port);
 
-// Connects all appointments; waits for the other sides, which have the same ones. The lower rank calls.
+// Connects all appointments; waits for the other sides, which have the same ones.
 Status meet(const MeetingPlace &place, std::vector<Appointment> &appointments);
 
 } // namespace ashlar::rt

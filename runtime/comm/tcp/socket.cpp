@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sockets with ports of their own.
+// Sockets, and the ports they are opened at.
 
 #include "runtime/comm/tcp/socket.h"
 
@@ -22,15 +22,18 @@ Status openSocket(int type, const Address *address, Socket &result, int &family,
   }
   Address any;
   any.family = family;
+  if (const int on = 1; port != 0) { // connections of an earlier job may still be on their way out
+    setsockopt(result.fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  }
   if (const int off = 0; address == nullptr && family == AF_INET6) {
     setsockopt(result.fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
   }
   socklen_t length = 0;
-  sockaddr_storage name = (address != nullptr ? *address : any).withPort(/*port=*/0, family, length);
+  sockaddr_storage name = (address != nullptr ? *address : any).withPort(port, family, length);
   if (result.fd < 0 || bind(result.fd, reinterpret_cast<sockaddr *>(&name), length) != 0 ||
       getsockname(result.fd, reinterpret_cast<sockaddr *>(&name), &length) != 0) {
-    return unavailable("cannot open a socket at {} for the ranks of other hosts: {}", (address != nullptr ? *address : any).host(),
-                       std::strerror(errno));
+    return unavailable("cannot open a socket at {}{} for the ranks of other hosts: {}", (address != nullptr ? *address : any).host(),
+                       port != 0 ? fmt::format(" port {}", port) : "", std::strerror(errno));
   }
   port = ntohs(family == AF_INET ? reinterpret_cast<sockaddr_in &>(name).sin_port : reinterpret_cast<sockaddr_in6 &>(name).sin6_port);
   return Status();

@@ -34,8 +34,8 @@ struct Socket {
   int fd = -1; // -1: none
 };
 
-// Opens a socket that does not block, of a type such as SOCK_STREAM, at a port of the system's choice: at the address, or at all addresses
-// of this host where it is null. Sets its family, AF_INET6 where it serves both.
+// Opens a socket that does not block, of a type such as SOCK_STREAM, at a port, one of the system's choice where it is 0: at the address,
+// or at all addresses of this host where it is null. Sets its family, AF_INET6 where it serves both.
 Status openSocket(int type, const Address *address, Socket &socket, int &family, uint16_t &port);
 
 } // namespace ashlar::rt

@@ -7,6 +7,7 @@
 #                                their tests skip
 #   PyTorch                      the peer that test/bench/*_torch.py measure
 #   Chromium                     test e2e_plan_page, which opens the pages of --html: 122 MB
+#   TensorBoard                  test runtime.launch reads events back by its reader
 #   iproute2, and root           tests hosts and conformance.two_hosts; root also for e2e_full_disk, which mounts a small disk
 #   MNIST in ASHLAR_DATA/mnist   test e2e_train_mnist
 set -euo pipefail
@@ -24,6 +25,7 @@ optional=()
 [ -n "${CUDA_HOME:-}${CUDA_PATH:-}" ] || command -v nvcc >/dev/null || [ -e /usr/local/cuda/bin/ptxas ] || optional+=("CUDA toolkit")
 python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' 2>/dev/null || optional+=("PyTorch")
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || optional+=("Chromium")
+python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("tensorboard") is None)' 2>/dev/null || optional+=("TensorBoard")
 command -v ip >/dev/null || optional+=("iproute2")
 [ "$(id -u)" -eq 0 ] || optional+=("root")
 [ -d "${ASHLAR_DATA:-}/mnist" ] || optional+=("MNIST (ASHLAR_DATA)")

@@ -389,7 +389,7 @@ private:
       }
     }
     if (job.has_loss()) {
-      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, stages, classLabels, tableRows);
+      llvm::Expected<target::TrainingInfo> training = makeTrainingInfo(job, target->kind(), stages, classLabels, tableRows);
       if (!training) {
         return training.takeError();
       }

@@ -4,10 +4,12 @@
 
 #include "compiler/driver/training_info.h"
 
+#include "compiler/cost/machine.h"
 #include "compiler/driver/dataset_info.h"
 #include "compiler/job/job.h"
 #include "dialects/nn/nonfinite_steps.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/scratch_state.h"
 #include "runtime/abi/sample_shapes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -126,9 +128,21 @@ llvm::Error checkFeatures(const DatasetInfo &dataset, llvm::ArrayRef<llvm::Strin
   return llvm::Error::success();
 }
 
+// Sets the rates of large products, where the job or --machine describes the devices: defaults are no measurement of the user's machine.
+void setPeaks(const job::Job &job, exec::Target target, target::TrainingInfo &info) {
+  const job::Machine &given = job.machine();
+  const analysis::DeviceRates device = cost::machineOf(job, target).device;
+  if (given.has_preset() || given.device().has_gflop_per_s()) {
+    info.peakFlopsPerUs = device.flopsPerUs;
+  }
+  if (given.has_preset() || given.device().has_narrow_gflop_per_s()) {
+    info.narrowPeakFlopsPerUs = device.narrowFlopsPerUs;
+  }
+}
+
 } // namespace
 
-llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm::ArrayRef<exec::VariantOp> stages,
+llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::Target target, llvm::ArrayRef<exec::VariantOp> stages,
                                                       const llvm::StringMap<ClassLabels> &labels,
                                                       const llvm::StringMap<uint64_t> &tableRows) {
   target::TrainingInfo info;
@@ -165,6 +179,10 @@ llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm:
   info.stopsOnNonfinite = job.on_nonfinite() == job::Nonfinite::STOP;
   info.badNormsTensor = stateNamed(stages, nn::kBadNormsVariable);
   info.skippedStepsTensor = stateNamed(stages, nn::kSkippedStepsVariable);
+  info.learningRate = job.optimizer().learning_rate();
+  info.learningRateTensor = stateNamed(stages, nn::kLearningRateVariable);
+  info.gradientNormTensor = stateNamed(stages, nn::kGradientNormVariable);
+  setPeaks(job, target, info);
   info.lossTensor = nn::kLossResult.str();
   const llvm::SmallVector<llvm::StringRef> evaluated = outsideNames(stages, isEvaluation, outputsOf);
   auto nameOf = [&](llvm::StringRef output) { return llvm::is_contained(evaluated, output) ? output.str() : ""; };

@@ -16,7 +16,7 @@ namespace ashlar::driver {
 
 // Returns the training loop of a checked job; `labels` by findClassLabels(), `tableRows` by findTableRows(). Fails when the dataset does
 // not feed exactly the inputs of the variant's training step.
-llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, llvm::ArrayRef<exec::VariantOp> stages,
+llvm::Expected<target::TrainingInfo> makeTrainingInfo(const job::Job &job, exec::Target target, llvm::ArrayRef<exec::VariantOp> stages,
                                                       const llvm::StringMap<ClassLabels> &labels,
                                                       const llvm::StringMap<uint64_t> &tableRows);
 

@@ -402,13 +402,17 @@ private:
   }
 
   Constant *training(const TrainingInfo &info) {
-    return table.record<ashlar_rt_training>(
-        {dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs), table.u64(info.logEvery),
-         table.string(info.lossTensor), table.optionalString(info.correctTensor), table.optionalString(info.rowsTensor),
-         table.optionalString(info.samplesTensor), table.optionalString(info.weightTensor), table.f64(info.leastWeight),
-         table.u64(info.accumulate), table.string(info.checkpointPrefix), table.u64(info.checkpointEvery), table.u64(info.checkpointKeep),
-         table.u32(info.savesCheckpoints), table.u32(info.savesOnSignal), table.u32(info.stopsOnNonfinite),
-         table.optionalString(info.badNormsTensor), table.optionalString(info.skippedStepsTensor)});
+    llvm::SmallVector<Constant *> fields;
+    fields.append({dataset(info.dataset), table.u64(info.globalBatch), table.u64(info.epochs), table.u64(info.logEvery)});
+    fields.append({table.string(info.lossTensor), table.optionalString(info.correctTensor), table.optionalString(info.rowsTensor)});
+    fields.append({table.optionalString(info.samplesTensor), table.optionalString(info.weightTensor), table.f64(info.leastWeight)});
+    fields.append({table.u64(info.accumulate), table.string(info.checkpointPrefix), table.u64(info.checkpointEvery)});
+    fields.append({table.u64(info.checkpointKeep), table.u32(info.savesCheckpoints), table.u32(info.savesOnSignal)});
+    fields.append(
+        {table.u32(info.stopsOnNonfinite), table.optionalString(info.badNormsTensor), table.optionalString(info.skippedStepsTensor)});
+    fields.append({table.optionalString(info.learningRateTensor), table.optionalString(info.gradientNormTensor)});
+    fields.append({table.f64(info.learningRate), table.u64(info.peakFlopsPerUs), table.u64(info.narrowPeakFlopsPerUs)});
+    return table.record<ashlar_rt_training>(fields);
   }
 
   Constant *exportedModel(const ExportInfo &info) {

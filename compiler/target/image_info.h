@@ -55,7 +55,10 @@ struct TrainingInfo {
   uint64_t checkpointEvery = 0, checkpointKeep = 0;
   bool savesCheckpoints = false, savesOnSignal = true;
   bool stopsOnNonfinite = false;
-  std::string badNormsTensor, skippedStepsTensor; // empty: the program has none
+  std::string badNormsTensor, skippedStepsTensor;        // empty: the program has none
+  std::string learningRateTensor, gradientNormTensor;    // the same
+  double learningRate = 0;                               // of each step, without a tensor
+  uint64_t peakFlopsPerUs = 0, narrowPeakFlopsPerUs = 0; // 0: nothing is known of the machine
 };
 
 // ashlar_rt_export_hole and ashlar_rt_export. An empty refusal: there is a template. An empty data file: numbers go into the text.

@@ -6,6 +6,8 @@
 
 #include "dialects/dist/dist.h"
 
+#include "llvm/ADT/StringSet.h"
+
 using namespace mlir;
 
 namespace ashlar::stage {
@@ -163,17 +165,20 @@ void ModelCut::divideEvaluation(FunctionCut &function) {
 }
 
 // What the compiler counts is counted by each stage that uses it: a step's micro-batches by its first program; the rest by the last one,
-// or behind the one that has the number.
+// or behind the one that has the number. What no program reads, a number for the log, is written by one stage, the one that has it.
 void ModelCut::addSharedWrites(FunctionCut &function) {
   const bool isStep = nn::hasRole(function.getFunction(), nn::ProgramRole::TrainStep);
   const std::vector<llvm::DenseSet<StringRef>> reads = variablesRead();
+  llvm::StringSet<> isRead;
+  function.getFunction()->getParentOfType<ModuleOp>().walk([&](nn::ReadOp read) { isRead.insert(read.getVariable()); });
   for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
     StageProgram *maker = function.programOf(write.getValue().getDefiningOp());
     if (assignment->homeOf(write.getVariable()) || (isStep && maker)) {
       continue;
     }
+    const std::optional<int64_t> only = isRead.contains(write.getVariable()) ? std::nullopt : std::optional(observer(function, maker));
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
-      if (!reads[stage].contains(write.getVariable())) {
+      if (only.value_or(stage) != stage || !(only || reads[stage].contains(write.getVariable()))) {
         continue;
       }
       StageProgram &last = isStep ? *function.programsOf(stage).front() : *function.programsOf(stage).back();
@@ -181,6 +186,15 @@ void ModelCut::addSharedWrites(FunctionCut &function) {
       function.addWrite(write, isStep || round <= last.time ? last : updateProgram(function, round, stage));
     }
   }
+}
+
+// Returns the stage that writes what no program reads: the maker's, or the last one with a part of the function; -1 when none has.
+int64_t ModelCut::observer(FunctionCut &function, const StageProgram *maker) const {
+  int64_t stage = maker ? maker->stage : cut.stages - 1;
+  while (stage >= 0 && function.programsOf(stage).empty()) {
+    --stage;
+  }
+  return stage;
 }
 
 // Each stage computes what its programs read.

@@ -36,6 +36,7 @@ private:
   void dividePreparation(FunctionCut &function);
   llvm::DenseSet<mlir::Operation *> findAwaited(mlir::Block &body, const nn::Phases &phases) const;
   StageProgram &stepProgram(FunctionCut &function, StepPhase phase, int64_t virtualStage) const;
+  int64_t observer(FunctionCut &function, const StageProgram *maker) const;
   StageProgram &updateProgram(FunctionCut &function, int64_t round, int64_t stage) const;
   // Returns for each stage the variables that its programs read.
   std::vector<llvm::DenseSet<llvm::StringRef>> variablesRead() const;

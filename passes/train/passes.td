@@ -338,7 +338,8 @@ def OptimizerPass : Pass<"ashlar-optimizer", "::mlir::ModuleOp"> {
         cosine               end + (learning-rate - end) * (1 + cos(pi * p)) / 2
         polynomial           end + (learning-rate - end) * (1 - p)^power
 
-    The learning rate and the corrections 1 - beta^t are scalars of f64, computed once a step and rounded to the type of the parameter.
+    The learning rate and the corrections 1 - beta^t are scalars of f64, computed once a step and rounded to the type of the parameter. A
+    learning rate that changes is also written to @ashlar.learning_rate, for the log.
 
         %gradient = nn.gradient %g of @w : tensor<3xf32>
     ==>
@@ -392,6 +393,7 @@ def ClipGradientsPass : Pass<"ashlar-clip-gradients", "::mlir::ModuleOp"> {
         %clipped = nn.mul %gradient, %factor
         %next = nn.sub %w, %clipped
         nn.write @w, %next
+        nn.write @ashlar.gradient_norm, sqrt(%squares)              for the log
 
     Needs: the update of ashlar-optimizer. With a loss scale, ashlar-loss-scale comes after it, so that the norm, too, covers unscaled
     gradients.

@@ -582,6 +582,13 @@ typedef struct {
   // norms, and the steps whose update the program left out. Null: it has none.
   uint32_t stops_on_nonfinite;
   const char *bad_norms_tensor, *skipped_steps_tensor;
+  // Numbers of a step for the log: the state, f64, rank 0, with its learning rate, null where each step has the same `learning_rate`; the
+  // state, f32 or f64, rank 0, with the norm of the gradients, null where they are not clipped.
+  const char *learning_rate_tensor, *gradient_norm_tensor;
+  double learning_rate;
+  // Additions and multiplications a microsecond that large products of f32, and of bf16 or f16, reach on a device of the machine that the
+  // job describes; 0: it describes none.
+  uint64_t peak_flops_per_us, narrow_peak_flops_per_us;
 } ashlar_rt_training;
 
 // Where the numbers of a variable go in the model that --export writes: before byte `offset` of its text, in the type of the file.

@@ -45,7 +45,7 @@ Status Evaluation::prepare() {
   return Status();
 }
 
-Status Evaluation::run(std::string &text, double &mean) {
+Status Evaluation::run(std::string &text, Evaluated &result) {
   const uint64_t count = pipeline().stepsPerEpoch(), samples = pipeline().samples(), group = batchesOfGroup();
   Sums sums;
   for (uint64_t first = 0; first < count; first += group) {
@@ -61,11 +61,12 @@ Status Evaluation::run(std::string &text, double &mean) {
   const double divisor = training.samples_tensor == nullptr  ? static_cast<double>(count)
                          : training.weight_tensor != nullptr ? std::max(sums.weight, training.least_weight)
                                                              : 1;
-  mean = sums.loss / divisor;
-  text = fmt::format("eval: loss is {:.4f}", mean);
+  result.loss = sums.loss / divisor;
+  text = fmt::format("eval: loss is {:.4f}", result.loss);
   if (correct.exists()) {
     const double labels = rows.exists() ? sums.rows : static_cast<double>(samples * labelsOfSample());
-    text += fmt::format(", accuracy is {:.4f} ({:.0f} of {:.0f})", sums.correct / labels, sums.correct, labels);
+    result.accuracy = sums.correct / labels;
+    text += fmt::format(", accuracy is {:.4f} ({:.0f} of {:.0f})", *result.accuracy, sums.correct, labels);
   }
   return Status();
 }

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_RUNTIME_RUN_EVALUATION_H
 #define ASHLAR_RUNTIME_RUN_EVALUATION_H
 
+#include "runtime/run/log/training_log.h"
 #include "runtime/run/scalar.h"
 #include "runtime/run/source.h"
 
@@ -25,8 +26,8 @@ public:
   // Where the batches come from.
   const Pipeline &pipeline() const { return batches.pipeline; }
 
-  // Runs over the split. Every rank calls it; `text` becomes the line of rank 0, `mean` the loss, on every rank.
-  Status run(std::string &text, double &mean);
+  // Runs over the split. Every rank calls it; `text` becomes the line of rank 0, `result` its numbers, on every rank.
+  Status run(std::string &text, Evaluated &result);
 
 private:
   // The sums over batches.

@@ -108,7 +108,7 @@ void report(const Status &status, const Job &job) {
 
 // The run of a rank once it has an executor.
 Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant, const Options &options, const Job &job,
-                  Communicator &communicator, Executor &executor, Recorder *recorder, Exchange *copies, int dataThreads) {
+                  Communicator &communicator, Executor &executor, Recorder *recorder, Exchange *copies, const Cores &cores) {
   Session session;
   session.image = &image;
   session.variant = &variant;
@@ -118,7 +118,8 @@ Status runProgram(const ashlar_rt_image &image, const ashlar_rt_variant &variant
   session.recorder = recorder;
   session.copies = copies;
   session.launcher = job.launch().launcher;
-  session.dataThreads = options.dataThreads > 0 ? options.dataThreads : dataThreads;
+  session.threads = cores.threads;
+  session.dataThreads = options.dataThreads > 0 ? options.dataThreads : cores.ofData;
   const Run *run = image.training != nullptr     ? &ASHLAR_RT_COMPONENT(train)
                    : image.generation != nullptr ? &ASHLAR_RT_COMPONENT(generate)
                                                  : &ASHLAR_RT_COMPONENT(forward);
@@ -171,7 +172,7 @@ Status runJob(const ashlar_rt_image &image, const TargetRuntime &target, const O
     status = communicator->seal();
   }
   if (status.ok()) {
-    status = runProgram(image, *variant, options, job, *communicator, *executor, records, copies.get(), cores.ofData);
+    status = runProgram(image, *variant, options, job, *communicator, *executor, records, copies.get(), cores);
   }
   exitStatus = exitStatusOf(status);
   const bool hasFailed = !status.ok();

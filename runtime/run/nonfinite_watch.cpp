@@ -5,7 +5,7 @@
 #include "runtime/run/nonfinite_watch.h"
 
 #include "runtime/execute/numerics.h"
-#include "runtime/run/training_log.h"
+#include "runtime/run/log/training_log.h"
 
 #include <algorithm>
 #include <cmath>

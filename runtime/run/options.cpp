@@ -133,7 +133,8 @@ void addTraining(OptionParser &parser, const ashlar_rt_training &training, Optio
   parser.addCount("--log-every", options.logEvery, "steps between two log lines, 0 for none",
                   options.logEvery == 0 ? "an epoch" : std::to_string(options.logEvery));
   parser.addFlag("--eval", options.evaluate, "evaluate on the evaluation split at the end");
-  parser.add("--metrics", options.metricsFile, "FILE.jsonl", "write the logged losses as JSON lines");
+  parser.add("--metrics", options.metricsFile, "FILE.jsonl", "write the numbers of the log as JSON lines");
+  parser.add("--tensorboard", options.eventDirectory, "DIR", "write the numbers of the log as a file of events for TensorBoard");
   parser.add("--log-dir", options.logDirectory, "DIR", "folder of the log of each rank, worker_<rank>.log");
   parser.add("--save-parameters", options.parameterDirectory, "DIR",
              "write the parameters and running statistics to this folder, one .npy file each");

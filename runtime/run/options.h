@@ -56,7 +56,7 @@ struct Options {
   uint64_t logEvery = 0;         // 0: no lines
   bool logEveryEpoch = false;    // in place of logEvery
   bool evaluate = false;
-  std::string metricsFile;
+  std::string metricsFile, eventDirectory;
   std::string logDirectory;
   std::string parameterDirectory; // empty: parameters are not written
   bool savesCheckpoints = false;

@@ -4,7 +4,7 @@
 // that runs one step more than the others waits for them for ever; one with another seed, or other samples, trains another model. The
 // stages of a pipeline exchange the loss of a line, so there --log-every counts, too. --deterministic is compared earlier, with the
 // program. Options with local effects may differ: --data, --input, the place of --init-from (the contents count), --log-every, --log-dir,
-// --metrics, --no-graph, --profile, --threads; --help and --plan end a rank before it meets the others.
+// --metrics, --no-graph, --profile, --tensorboard, --threads; --help and --plan end a rank before it meets the others.
 
 #ifndef ASHLAR_RUNTIME_RUN_SAME_OPTIONS_H
 #define ASHLAR_RUNTIME_RUN_SAME_OPTIONS_H

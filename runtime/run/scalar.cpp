@@ -4,7 +4,6 @@
 
 #include "runtime/run/scalar.h"
 
-#include <algorithm>
 #include <cstring>
 
 namespace ashlar::rt {
@@ -13,6 +12,7 @@ Status Scalar::find(const Session &session, const char *name, bool integer) {
   const ashlar_rt_variant &last = Stages(*session.variant).last();
   executor = session.executor;
   tensor = findTensor(last, name);
+  ofStage = last.stage;
   isHere = &last == session.variant;
   if (tensor == nullptr) {
     return internal("the image names the tensor {} but has none of that name", name);
@@ -23,15 +23,29 @@ Status Scalar::find(const Session &session, const char *name, bool integer) {
 Status Scalar::findHere(const Session &session, const char *name) {
   executor = session.executor;
   tensor = name != nullptr ? findTensor(*session.variant, name) : nullptr;
+  ofStage = session.variant->stage;
   isHere = tensor != nullptr;
   return isHere ? check(/*integer=*/true) : Status();
+}
+
+Status Scalar::findFirst(const Session &session, const char *name) {
+  executor = session.executor;
+  for (const ashlar_rt_variant &each : Stages(*session.variant)) {
+    tensor = name != nullptr ? findTensor(each, name) : nullptr;
+    if (tensor != nullptr) {
+      ofStage = each.stage;
+      isHere = &each == session.variant;
+      return check(/*integer=*/false);
+    }
+  }
+  return name == nullptr ? Status() : internal("the image names the tensor {} but has none of that name", name);
 }
 
 Status Scalar::check(bool integer) const {
   const bool fits = integer ? dtype() == ASHLAR_RT_I64 : dtype() == ASHLAR_RT_F32 || dtype() == ASHLAR_RT_F64;
   return tensor->rank == 0 && fits
              ? Status()
-             : internal("tensor {} has rank {} and dtype {}, not a scalar loss or count", tensor->name, tensor->rank, dtype());
+             : internal("tensor {} has rank {} and dtype {}, not a scalar that the runtime reads", tensor->name, tensor->rank, dtype());
 }
 
 Status Scalar::read(uint64_t microBatch, double &value) const {
@@ -68,17 +82,23 @@ double Scalar::valueOf(const char *bytes) const {
   return dtype() == ASHLAR_RT_F64 ? as(double{}) : dtype() == ASHLAR_RT_I64 ? as(int64_t{}) : as(float{});
 }
 
-Status fromLastStage(const Session &session, double *values, size_t count) {
+Status fromStages(const Session &session, double *values, const std::vector<uint32_t> &stages) {
   Communicator &seat = *session.communicator;
-  const size_t stages = Stages(*session.variant).size();
-  if (stages == 1) {
+  if (Stages(*session.variant).size() == 1) {
     return Status();
   }
+  const size_t count = stages.size();
   std::vector<double> all(static_cast<size_t>(seat.processes()) * count);
   ASHLAR_RETURN_IF_ERROR(seat.allGather(values, count * sizeof(double), all.data()));
-  const size_t firstRank = (stages - 1) * static_cast<size_t>(seat.mesh().processes());
-  std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(firstRank * count), count, values);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t firstRank = stages[i] * static_cast<size_t>(seat.mesh().processes());
+    values[i] = all[firstRank * count + i];
+  }
   return Status();
+}
+
+Status fromLastStage(const Session &session, double *values, size_t count) {
+  return fromStages(session, values, std::vector<uint32_t>(count, Stages(*session.variant).size() - 1));
 }
 
 } // namespace ashlar::rt

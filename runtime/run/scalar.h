@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A loss or a count that the runtime reads. In a pipeline the last stage has it, and rank 0, which prints it, belongs to the first.
+// A loss, a count or a number for the log that the runtime reads. In a pipeline a later stage may have it, and rank 0, which prints it,
+// belongs to the first.
 
 #ifndef ASHLAR_RUNTIME_RUN_SCALAR_H
 #define ASHLAR_RUNTIME_RUN_SCALAR_H
@@ -11,7 +12,7 @@
 
 namespace ashlar::rt {
 
-// A scalar tensor of the last stage, or of this rank's.
+// A scalar tensor of the last stage, of this rank's, or of the first that has it.
 class Scalar {
 public:
   // Finds the tensor `name` and checks that the runtime can read it: an i64 when `integer`, else f32 or f64.
@@ -19,6 +20,12 @@ public:
 
   // Finds the i64 tensor `name` of the stage of this rank, which need not have it. Null: there is none.
   Status findHere(const Session &session, const char *name);
+
+  // Finds the tensor `name`, f32 or f64, of the first stage that has it. Null: there is none.
+  Status findFirst(const Session &session, const char *name);
+
+  // The stage whose tensor was found.
+  uint32_t stage() const { return ofStage; }
 
   // Whether find() found it, and its dtype.
   bool exists() const { return tensor != nullptr; }
@@ -38,12 +45,16 @@ private:
   Status check(bool integer) const;
 
   Executor *executor = nullptr;
-  const ashlar_rt_tensor *tensor = nullptr; // of the last stage, whatever this rank's is
+  const ashlar_rt_tensor *tensor = nullptr; // of the stage below, whatever this rank's is
+  uint32_t ofStage = 0;
   bool isHere = false;
 };
 
-// Hands numbers of the last stage to all ranks, at most kLargestGather bytes of them. Every rank calls it; costs nothing without a
-// pipeline.
+// Hands numbers to all ranks, value i from the stage stages[i], at most kLargestGather bytes of them. Every rank calls it; costs nothing
+// without a pipeline.
+Status fromStages(const Session &session, double *values, const std::vector<uint32_t> &stages);
+
+// Hands numbers of the last stage to all ranks.
 Status fromLastStage(const Session &session, double *values, size_t count);
 
 } // namespace ashlar::rt

@@ -10,10 +10,11 @@
 #include "runtime/run/checkpoint/output_tensors.h"
 #include "runtime/run/checkpoint/saver.h"
 #include "runtime/run/evaluation.h"
+#include "runtime/run/log/step_work.h"
+#include "runtime/run/log/training_log.h"
 #include "runtime/run/nonfinite_watch.h"
 #include "runtime/run/same_options.h"
 #include "runtime/run/tracer.h"
-#include "runtime/run/training_log.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -50,6 +51,8 @@ public:
   // Everything that one rank can find wrong before the first step.
   Status prepare() {
     ASHLAR_RETURN_IF_ERROR(lossScalar.find(session, training.loss_tensor, /*integer=*/false));
+    ASHLAR_RETURN_IF_ERROR(learningRate.findFirst(session, training.learning_rate_tensor));
+    ASHLAR_RETURN_IF_ERROR(gradientNorm.findFirst(session, training.gradient_norm_tensor));
     batchesPerStep = std::max<uint64_t>(training.accumulate, 1);
     ASHLAR_RETURN_IF_ERROR(order.set(*session.variant, batchesPerStep));
     for (uint32_t i = 0; i < session.variant->num_programs; ++i) {
@@ -93,8 +96,10 @@ public:
 
   Status openLog() {
     const Options &options = *session.options;
-    ASHLAR_RETURN_IF_ERROR(
-        log.open(options, session.communicator->rank(), session.launcher != nullptr && session.launcher->endsWithParent, totalSteps, training.global_batch * batchesPerStep));
+    LogFacts facts{
+        session.communicator->rank(), session.launcher != nullptr && session.launcher->endsWithParent, firstStep, totalSteps, {}};
+    ASHLAR_RETURN_IF_ERROR(findStepWork(training, *session.variant, session.threads, facts.work));
+    ASHLAR_RETURN_IF_ERROR(log.open(options, facts));
     if (!tracer) {
       return Status();
     }
@@ -122,7 +127,9 @@ public:
     if (session.options->repeatsBatch) {
       log.line("ASHLAR_REPEAT_BATCH: every step takes the first batch, and nothing of this run is saved");
     }
-    double begin = seconds();
+    const double begin = seconds();
+    double lineTime = begin;
+    uint64_t lineStep = firstStep;
     uint64_t logEvery = session.options->logEveryEpoch ? stepsPerEpoch : session.options->logEvery;
     uint64_t untilLine = logEvery == 0 ? 0 : logEvery - firstStep % logEvery;
     double host = 0; // seconds in which the host was busy with steps after the first few
@@ -135,9 +142,14 @@ public:
       host += !timesHost || done - firstStep < kWarmUpSteps ? 0 : seconds() - before - (batches.feed->waitedSeconds - waited);
       if (logEvery != 0 && --untilLine == 0) {
         untilLine = logEvery;
-        double loss = 0;
-        ASHLAR_RETURN_IF_ERROR(readLoss(done, loss));
-        log.loss(done / stepsPerEpoch + 1, done % stepsPerEpoch + 1, loss, lossScalar.dtype(), seconds() - begin);
+        LoggedStep step;
+        ASHLAR_RETURN_IF_ERROR(readStep(done, step));
+        const double now = seconds();
+        step.elapsed = now - begin;
+        step.stepSeconds = (now - lineTime) / static_cast<double>(done + 1 - lineStep);
+        lineTime = now;
+        lineStep = done + 1;
+        log.step(step);
         ASHLAR_RETURN_IF_ERROR(tellSkipped());
       }
       log.progress(done + 1);
@@ -159,8 +171,8 @@ public:
   // Loss and accuracy over all samples of the evaluation split.
   Status evaluate() {
     std::string text;
-    ASHLAR_RETURN_IF_ERROR(evaluation.run(text, evaluationLoss));
-    log.line(text);
+    ASHLAR_RETURN_IF_ERROR(evaluation.run(text, evaluated));
+    log.evaluated(stepsDone, evaluated, text);
     return Status();
   }
 
@@ -171,7 +183,7 @@ public:
   }
 
   // Fails when that loss is not finite.
-  Status checkEvaluation() { return watch.checkEvaluation(evaluationLoss); }
+  Status checkEvaluation() { return watch.checkEvaluation(evaluated.loss); }
 
   // Writes the requested parameters. All ranks take part; only rank 0's status has errors of files.
   Status saveParameters() { return writeOutputTensors(session, parameters); }
@@ -286,10 +298,21 @@ private:
     return tracer->prepare(firstStep, totalSteps, batchesPerStep, std::move(runs));
   }
 
-  // Reads the loss of step number `number` for all ranks. Every rank calls it.
-  Status readLoss(uint64_t number, double &loss) {
-    ASHLAR_RETURN_IF_ERROR(lossScalar.read((number + 1) * batchesPerStep - 1, loss));
-    return fromLastStage(session, &loss, /*count=*/1);
+  // Reads the numbers that step number `number` computed, for all ranks. Every rank calls it.
+  Status readStep(uint64_t number, LoggedStep &step) {
+    double values[] = {0, training.learning_rate, 0};
+    ASHLAR_RETURN_IF_ERROR(lossScalar.read((number + 1) * batchesPerStep - 1, values[0]));
+    ASHLAR_RETURN_IF_ERROR(learningRate.exists() ? learningRate.read(/*microBatch=*/0, values[1]) : Status());
+    ASHLAR_RETURN_IF_ERROR(gradientNorm.exists() ? gradientNorm.read(/*microBatch=*/0, values[2]) : Status());
+    ASHLAR_RETURN_IF_ERROR(fromStages(session, values, {lossScalar.stage(), learningRate.stage(), gradientNorm.stage()}));
+    step.epoch = number / stepsPerEpoch + 1;
+    step.step = number % stepsPerEpoch + 1;
+    step.number = number + 1;
+    step.loss = values[0];
+    step.dtype = lossScalar.dtype();
+    step.learningRate = values[1];
+    step.gradientNorm = gradientNorm.exists() ? std::optional(values[2]) : std::nullopt;
+    return Status();
   }
 
   // The parameters that --save-parameters writes, and their folder.
@@ -326,12 +349,12 @@ private:
   StepOrder order;
   std::vector<Program *> programs; // as the order numbers them
   uint64_t batchesPerStep = 1;
-  Scalar lossScalar;
+  Scalar lossScalar, learningRate, gradientNorm; // the last two where each step has its own
   uint64_t stepsPerEpoch = 1;
   uint64_t firstStep = 0; // done in earlier runs
   uint64_t totalSteps = 0, stepsDone = 0;
   uint64_t skippedSteps = 0; // reported so far
-  double evaluationLoss = 0;
+  Evaluated evaluated;
   bool isCut = false;
 };
 

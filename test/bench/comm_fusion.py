@@ -62,7 +62,7 @@ def measure(bench, title, launch, machine, hosts):
                 options = ["--steps", steps[hosts - 1], "--threads", 1] + (["--data", bench.folder / "rows"] if data == "rows" else [])
                 out = run([*launch, f"./program{number}", *options], bench.folder)[1]
                 times[name].append(float(re.search(r"\(([0-9.]+) us a step\)", out).group(1)))
-                losses.setdefault(name, re.findall(r"loss is (.*)", out))
+                losses.setdefault(name, re.findall(r"loss is ([^,]*)", out))
         if any(found != losses["none"] for found in losses.values()):
             raise SystemExit(f"error: losses of {model} differ: {losses}")
         base, fastest = statistics.median(times["none"]), min(times["none"])

@@ -63,7 +63,7 @@ def main():
                 for program, found in times.items():
                     out = run([*hosts, f"./{program}", "--steps", options.steps, "--threads", 1], folder)[1]
                     found.append(float(re.search(r"\(([0-9.]+) us a step\)", out).group(1)) / 1e3)
-                    losses.setdefault(program, re.findall(r"loss is (.*)", out))
+                    losses.setdefault(program, re.findall(r"loss is ([^,]*)", out))
             if losses["with"] != losses["without"]:
                 raise SystemExit(f"error: losses of level {level} differ: {losses}")
             out = run([*hosts, "./with", "--steps", options.steps, "--threads", 1, "--profile"], folder)[1]

@@ -118,7 +118,7 @@ refused "bad/ashlar-1_2/rank-00000.safetensors has 0 bytes but index.json record
 refused '"pipe": it is not a regular file' ./one --init-from pipe
 
 # A value that is empty names nothing, and is not the same as none.
-for option in --data --metrics --log-dir --save-parameters --checkpoint-dir --resume --export --init-from --rename --trace --trace-steps; do
+for option in --data --metrics --tensorboard --log-dir --save-parameters --checkpoint-dir --resume --export --init-from --rename --trace --trace-steps; do
   refused "$option: its value is empty; give it one, or leave the option out" ./one --steps 1 "$option" ""
   refused "$option: its value is empty; give it one, or leave the option out" ./one "$option=" --steps 1
 done

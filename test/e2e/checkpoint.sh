@@ -46,7 +46,7 @@ mpirun -n 2 ./adamw --threads 1 --steps 22 --log-every 5 > whole.log
 mpirun -n 2 ./adamw --threads 1 --steps 7 --log-every 5 --checkpoint-dir saved > cut.log
 mpirun -n 2 ./adamw --threads 1 --steps 22 --log-every 5 --resume latest --checkpoint-dir saved > resumed.log
 [ "$(losses whole.log | wc -l)" = 4 ] || fail "22 steps have $(losses whole.log | wc -l) losses"
-cat cut.log resumed.log | grep '^epoch: ' | cmp - <(grep '^epoch: ' whole.log) || fail "a resumed run tells the losses of other steps"
+cat cut.log resumed.log | sed -n 's/^\(epoch: .*\);.*/\1/p' | cmp - <(sed -n 's/^\(epoch: .*\);.*/\1/p' whole.log) || fail "a resumed run tells the losses of other steps"
 python3 "$(dirname "$0")/dropout_model.py" dropout.onnx
 "$tools/ashlarc" dropout.onnx --job "$jobs/mlp.txtpb" --mesh dp=2 -o dropout
 expect_resumed dropout 3 8

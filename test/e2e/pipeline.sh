@@ -33,6 +33,9 @@ import re, sys
 found = [re.findall(r"(?:loss|accuracy) is ([-0-9.e+]+)", open(name).read()) for name in sys.argv[1:]]
 assert len(found[0]) == len(found[1]) == 10, found  # 8 steps, and loss and accuracy of the evaluation
 assert all(abs(float(a) - float(b)) <= 1e-4 * abs(float(b)) for a, b in zip(*found)), found
+norms = [re.findall(r"gradient norm ([0-9.e+-]+);", open(name).read()) for name in sys.argv[1:]]
+assert len(norms[0]) == len(norms[1]) == (8 if sys.argv[2] in ("clipped.log", "adamw.log") else 0), norms
+assert all(abs(float(a) - float(b)) <= 1e-3 * float(b) for a, b in zip(*norms)), norms
 PYTHON
 }
 

@@ -7,7 +7,7 @@
 
 # losses LOG: those of the log, one a line.
 losses() {
-  sed -n 's/^epoch.*loss is //p' "$1"
+  sed -n 's/^epoch.*loss is \([^,]*\).*/\1/p' "$1"
 }
 
 # expect_repeats LOG: all losses are the first one, and the last line says why.

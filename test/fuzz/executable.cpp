@@ -396,13 +396,13 @@ private:
     return fault.empty() ? compare(expected, computed) : fault;
   }
 
-  // Reads the lines "epoch: 1 step: 2, loss is 0.5".
+  // Reads the lines "epoch: 1 step: 2, loss is 0.5, ...".
   std::string readLosses(ArrayRef<Tensor> expected, std::vector<Tensor> &losses) {
     auto log = llvm::MemoryBuffer::getFile(folder.file("log"));
     SmallVector<StringRef> lines;
     StringRef(log ? (*log)->getBuffer() : "").split(lines, '\n');
     for (StringRef line : lines) {
-      StringRef number = line.split(", loss is ").second.trim();
+      StringRef number = line.split(", loss is ").second.split(',').first.trim();
       double loss;
       if (line.starts_with("epoch: ") && !number.getAsDouble(loss)) {
         losses.emplace_back(expected.front().getType());

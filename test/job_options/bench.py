@@ -78,7 +78,7 @@ class Log:
 
     def __init__(self, text):
         self.text = text
-        lines = re.findall(r"^epoch: (\d+) step: (\d+), loss is (.*)$", text, re.M)
+        lines = re.findall(r"^epoch: (\d+) step: (\d+), loss is ([^,]*)", text, re.M)
         self.places = [(int(epoch), int(step)) for epoch, step, _ in lines]
         self.losses = [f32(float(loss)) for _, _, loss in lines]  # printed with as many digits as tell f32 numbers apart
         if not all(math.isfinite(loss) for loss in self.losses):

@@ -21,7 +21,7 @@ class Run:
 
     def __init__(self, status, out, err):
         self.status, self.out, self.err = status, out, err
-        self.losses = [float(loss) for loss in re.findall(r"^epoch: \d+ step: \d+, loss is (.*)$", out, re.M)]
+        self.losses = [float(loss) for loss in re.findall(r"^epoch: \d+ step: \d+, loss is ([^,]*)", out, re.M)]
 
 
 def run(bench, job, *options, ranks=1, compile_options=(), environment=None, log_every=1):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optimizer and loss scale: the weight of each step, exactly."""
 
+import re
 from fractions import Fraction
 
 from bench import expect, expect_near, graph_input, graph_output, node, parameter, product_job, product_model
@@ -36,6 +37,21 @@ def sgd(bench):
     expect(weights_of(bench, "sgd {} learning_rate: 0.0859375"), expected_weights(0.0859375), "sgd")
     expect(weights_of(bench, "sgd { weight_decay: 0.5 } learning_rate: 0.125"), expected_weights(0.125, decay=0.5), "with decay")
     expect(weights_of(bench, "sgd { weight_decay: 1 } learning_rate: 1"), expected_weights(1, decay=1), "factors of 1")
+
+
+@case("optimizer.schedule.step.gamma", "optimizer.clip_global_norm")
+def logged(bench):
+    # The gradient is x, so its norm before clipping is |x|; the learning rate halves after each two steps. By the step, and by its two micro-batches.
+    xs = [1, 2, -4, 8, 0.5]
+    for extra, batch in (("", 1), ("accumulate: 2", 2)):
+        bench.npy("x_train", [x for x in xs for _ in range(batch)], (len(xs) * batch, 1))
+        product_model(bench)
+        optimizer = "sgd {} learning_rate: 0.5 schedule { step { size: 2 gamma: 0.5 } } clip_global_norm: 1"
+        log = bench.train(product_job(extra, optimizer=optimizer, batch=batch))
+        found = re.findall(r"^epoch: .*, lr ([^,]*), gradient norm ([^;]*); ", log.text, re.M)
+        expect([(float(rate), float(norm)) for rate, norm in found], [(0.5, 1), (0.5, 2), (0.25, 4), (0.25, 8), (0.125, 0.5)], f"log {extra}")
+    log = bench.train(product_job(optimizer="sgd {} learning_rate: 0.125", batch=2))
+    expect(re.findall(r", (lr [^;]*); ", log.text), ["lr 0.125"] * len(xs), "a constant rate, gradients as they are")
 
 
 @case("optimizer.momentum.momentum", "optimizer.momentum.weight_decay", "optimizer.momentum.nesterov")

@@ -6,7 +6,9 @@
 
 #include "dialects/nn/nonfinite_steps.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/train/update/observe.h"
 #include "passes/train/update/squares.h"
 #include "passes/train/update/step_numbers.h"
 #include "passes/train/update/update_phase.h"
@@ -72,6 +74,7 @@ struct ClipGradientsPass : public impl::ClipGradientsPassBase<ClipGradientsPass>
       update.replace(gradient, nn::MulOp::create(b, gradient, everywhere));
     }
     llvm::for_each(update.ops(), [&](Operation *op) { update.moveToEnd(op); });
+    observe(function, nn::kGradientNormVariable, norm);
   }
 };
 

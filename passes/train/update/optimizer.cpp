@@ -7,7 +7,9 @@
 
 #include "dialects/nn/nn.h"
 #include "dialects/nn/programs.h"
+#include "dialects/nn/scratch_state.h"
 #include "dialects/support/tensor_values.h"
+#include "passes/train/update/observe.h"
 #include "passes/train/update/schedule.h"
 #include "passes/train/update/step_numbers.h"
 #include "passes/train/update/update_rules.h"
@@ -78,6 +80,9 @@ struct OptimizerPass : public impl::OptimizerPassBase<OptimizerPass> {
     Value nextStep = advance(needsStep ? atStart : atEnd, nn::kStepVariable);
     nn::WriteOp::create(atEnd, nn::kStepVariable, nextStep);
     Number rate = needsStep ? learningRateAt(numbers, schedule(), numbers.subtract(numbers.ofInteger(nextStep), 1.0)) : learningRate;
+    if (const Value *changing = std::get_if<Value>(&rate)) {
+      observe(function, nn::kLearningRateVariable, *changing);
+    }
     Number update = 0.0;
     if (rule().hasMoments()) {
       Value next = advance(atStart, nn::kUpdatesVariable);

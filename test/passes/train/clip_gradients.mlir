@@ -5,6 +5,7 @@
 // RUN: ashlar-opt %s -ashlar-optimizer="kind=sgd learning-rate=1" -ashlar-clip-gradients=max-norm=2.5 | FileCheck %s
 
 // The norm is of all gradients, and every update takes its gradient times one factor; the updates come behind it.
+// CHECK: nn.variable @ashlar.gradient_norm internal : tensor<f32> {{.*}}nn.scratch
 // CHECK-LABEL: @train_step
 // CHECK: %[[GW:.*]] = nn.gradient {{.*}} of @w
 // CHECK: %[[GH:.*]] = nn.gradient {{.*}} of @h
@@ -14,12 +15,14 @@
 // CHECK: %[[H2:.*]] = nn.mul %[[WIDE]], %[[WIDE]]
 // CHECK: %[[SUMH:.*]] = nn.reduce sum %[[H2]] dims = [0]
 // CHECK: %[[SUM:.*]] = nn.add %[[SUMW]], %[[SUMH]]
-// CHECK: nn.sqrt %[[SUM]]
+// CHECK: %[[NORM:.*]] = nn.sqrt %[[SUM]]
 // CHECK: %[[FACTOR:.*]] = nn.min
 // CHECK: %[[EVERYWHERE:.*]] = nn.broadcast %[[FACTOR]]
 // CHECK: %[[CLIPPED:.*]] = nn.mul %[[GW]], %[[EVERYWHERE]]
 // CHECK: %[[NEXT:.*]] = nn.sub %{{.*}}, %[[CLIPPED]]
 // CHECK: nn.write @w, %[[NEXT]]
+// The log has the norm as it was.
+// CHECK: nn.write @ashlar.gradient_norm, %[[NORM]]
 
 nn.variable @w trainable : tensor<2xf32> = dense<0.0> : tensor<2xf32>
 nn.variable @h trainable : tensor<2xbf16> = dense<0.0> : tensor<2xbf16>

@@ -14,6 +14,7 @@
 
 // The learning rate is a scalar of f64, made once from the number of the step, and rounded where it is used.
 // RUN: ashlar-opt %s -ashlar-optimizer="learning-rate=0.5 schedule=step step-size=2" | FileCheck %s --check-prefix=OPS
+// OPS: nn.variable @ashlar.learning_rate internal : tensor<f64> {{.*}}nn.scratch
 // OPS-LABEL: @train_step
 // OPS: %[[COUNT:.*]] = nn.read @ashlar.step
 // OPS: %[[NEXT:.*]] = nn.add %[[COUNT]]
@@ -23,6 +24,7 @@
 // OPS: nn.gradient
 // OPS: nn.cast %[[RATE]] : tensor<f64> -> tensor<f32>
 // OPS: nn.write @ashlar.step, %[[NEXT]]
+// OPS: nn.write @ashlar.learning_rate, %[[RATE]] : tensor<f64>
 
 nn.variable @w trainable : tensor<f32> = dense<1.0> : tensor<f32>
 func.func @train_step() -> (tensor<f32> {nn.name = "loss"}) attributes {nn.program = #nn.program<train_step>} {

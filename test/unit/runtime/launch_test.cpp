@@ -7,9 +7,9 @@
 #include "runtime/execute/cpu/cpu_executor.h"
 #include "runtime/run/checkpoint/shard.h"
 #include "runtime/run/cpu_check.h"
+#include "runtime/run/log/training_log.h"
 #include "runtime/run/options.h"
 #include "runtime/run/target_runtime.h"
-#include "runtime/run/training_log.h"
 #include "test/unit/data/allocations.h"
 #include "test/unit/runtime/toy_image.h"
 

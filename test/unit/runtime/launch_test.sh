@@ -4,18 +4,19 @@
 # What a compiled program does on its command line and under mpirun, shown on hand-written images: launch_test.sh TOY_PROGRAM
 # Each check states what it expects; the last line counts them.
 
+read_events=$(cd "$(dirname "$0")" && pwd)/read_events.py
 . "$(dirname "$0")/checks.sh"
 
 # same NAME FILE FILE: the log lines, losses included, are equal and there are some.
 same() { verdict "$1" equal "$2" "$3"; }
 equal() { [ -s "$1" ] && diff "$1" "$2"; }
 
-losses() { grep '^epoch' out > "$1"; }
+losses() { sed -n 's/^\(epoch.*\);.*/\1/p' out > "$1"; }
 
-check "alone: log line" 0 '^epoch: 1 step: 50, loss is [0-9.]+$' "$toy" train 1
+check "alone: log line" 0 '^epoch: 1 step: 50, loss is [0-9.]+, lr 0.02; [0-9.]+ us a step, [0-9]+ samples/s$' "$toy" train 1
 losses one
 check "alone: last line" 0 '^trained 400 steps in [0-9.]+ s \([0-9.]+ us a step\)$' "$toy" train 1
-check "data threads" 0 '^epoch: 1 step: 50, loss is [0-9.]+$' "$toy" train 1 --data-threads 3
+check "data threads" 0 '^epoch: 1 step: 50, loss is [0-9.]+,' "$toy" train 1 --data-threads 3
 losses threads
 same "prepared by 3 threads" one threads
 check "data threads: none" error '^error: --data-threads: ' "$toy" train 1 --data-threads 0
@@ -43,8 +44,17 @@ check "no benchmark of a training" error '^error: .*--benchmark' "$toy" train 1 
 check "unknown option" error '^error: .*--bogus' "$toy" train 1 --bogus
 check "data refused" error '^error: .*' "$toy" train 1 --data /nowhere
 check "metrics" 0 trained "$toy" train 1 --steps 50 --metrics losses.jsonl
-check "metrics: content" 0 '^\{"epoch": 1, "step": 50, "loss": [0-9.]+, "seconds": [0-9.]+\}$' cat losses.jsonl
+check "metrics: content" 0 '^\{"epoch": 1, "step": 50, "loss": [0-9.]+, "seconds": [0-9.]+, "global_step": 50, "learning_rate": 0.02, "step_seconds": [-+0-9.e]+, "samples_per_second": [-+0-9.e]+\}$' cat losses.jsonl
+check "metrics: evaluation" 0 trained "$toy" train 1 --steps 50 --metrics losses.jsonl --eval
+check "metrics: content of an evaluation" 0 '^\{"global_step": 50, "eval_loss": [0-9.]+\}$' cat losses.jsonl
 check "metrics: cannot write" error '^error: cannot write no/such.jsonl' "$toy" train 1 --metrics no/such.jsonl
+
+check "tensorboard" 0 trained "$toy" train 1 --steps 100 --tensorboard events/run --metrics losses.jsonl --eval
+check "tensorboard: read by TensorBoard" 0 '^as the metrics: 9 numbers|^skipped: ' python3 "$read_events" events/run losses.jsonl
+grep '^skipped: ' out
+check "tensorboard: ranks write one file" 0 trained mpirun -n 2 "$toy" train 2 --steps 50 --tensorboard events/two
+verdict "tensorboard: one file" eval '[ "$(ls events/two | grep -c "^events.out.tfevents.[0-9]*.$(hostname).[0-9]*.0$")" = 1 ] && [ "$(ls events/two | wc -l)" = 1 ]'
+check "tensorboard: cannot write" error '^error: cannot make the folder losses.jsonl|^error: .*losses.jsonl' "$toy" train 1 --tensorboard losses.jsonl
 
 check "trace" 0 '^trace of steps 3 to 5 in trace.json$' "$toy" train 1 --trace trace.json
 check "trace: content" 0 '"cat":"program","name":"train_step","args":\{"step":5,"micro_batch":0\}' cat trace.json
@@ -61,7 +71,7 @@ check "trace: not the log of the rank" error '^error: --trace logs/worker_0.log 
 check "trace: cannot write" error '^error: cannot write no/such.json' "$toy" train 1 --trace no/such.json
 ln -s target.json link.json
 check "trace: a link" error '^error: .*link.json' "$toy" train 1 --trace link.json
-check "trace: the disk is full" error '^error: cannot write trace.json: File too large$' sh -c 'ulimit -f 1; "$1" train 1 --trace trace.json --trace-steps 1-50' sh "$toy"
+check "trace: the disk is full" error '^error: cannot write trace.json: File too large$' sh -c 'ulimit -f 1; "$1" train 1 --log-every 0 --trace trace.json --trace-steps 1-50' sh "$toy"
 check "trace: nothing is left of it" 1 '' sh -c 'ls -A | grep "^\.ashlar-"'
 check "standard output is full" error '^error: cannot write all of standard output: No space' sh -c '"$1" train 1 > /dev/full' sh "$toy"
 
@@ -80,6 +90,33 @@ done
 check "two hosts" 0 '^trained 400' env ASHLAR_FORCE_HOSTS=2 mpirun -n 4 "$toy" train 4
 losses ranks
 same "two hosts = one" one ranks
+# torchrun's variables, set by a shell: ranks of one host meet by MASTER_PORT; of two hosts at rank 0, with a secret.
+by_variables() { # RANKS RANKS_ON_HOST VARIABLE=VALUE...
+  local rank ranks=$1 on_host=$2 pids=() status=0
+  shift 2
+  for rank in $(seq $((ranks - 1)) -1 0); do
+    env RANK=$rank WORLD_SIZE=$ranks LOCAL_RANK=$((rank % on_host)) LOCAL_WORLD_SIZE=$on_host MASTER_ADDR=localhost MASTER_PORT=$port "$@" "$toy" train $ranks > out.$rank 2>&1 &
+    pids+=($!)
+  done
+  for rank in "${pids[@]}"; do wait "$rank" || status=1; done
+  cat out.0
+  return $status
+}
+port=$((20000 + $$ % 10000))
+head -c 32 /dev/urandom > key
+chmod 600 key
+verdict "torchrun's variables" eval 'by_variables 4 4 > out'
+losses ranks
+same "torchrun's variables = mpirun" one ranks
+verdict "torchrun's variables: two hosts" eval 'by_variables 4 2 ASHLAR_KEY_FILE=key > out'
+losses ranks
+same "torchrun's variables: two hosts = one" one ranks
+check "torchrun's variables: no secret" error '^error: ranks on several hosts meet at MASTER_ADDR, where anybody may connect, but ASHLAR_KEY_FILE is not set' \
+  env RANK=0 WORLD_SIZE=4 LOCAL_WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=$port "$toy" train 4
+check "torchrun's variables: wrong number" error '^error: 3 ranks at launch but the program was compiled for 4; run it with WORLD_SIZE=4$' \
+  env RANK=0 WORLD_SIZE=3 MASTER_PORT=$port "$toy" train 4
+check "two launchers" error '^error: OMPI_COMM_WORLD_SIZE is 2 but WORLD_SIZE is "4", so two launchers started this rank' \
+  mpirun -n 2 -x RANK=0 -x WORLD_SIZE=4 "$toy" train 2
 check "worker logs" 0 trained mpirun -n 2 "$toy" train 2 --log-dir logs/run
 check "worker logs: content" 0 '^epoch: 2 step: 200' cat logs/run/worker_1.log
 

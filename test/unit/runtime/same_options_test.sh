@@ -31,6 +31,7 @@ declare -A training=(
   [--log-dir]="-|--log-dir logs|may differ"
   [--log-every]="--log-every 1|--log-every 3|may differ"
   [--metrics]="-|--metrics m.jsonl|may differ"
+  [--tensorboard]="-|--tensorboard events|may differ"
   [--profile]="--profile|-|may differ"
   [--threads]="--threads 1|--threads 2|may differ"
   [--data-threads]="--data-threads 1|--data-threads 2|may differ"

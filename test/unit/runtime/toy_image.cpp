@@ -178,6 +178,7 @@ public:
     training.epochs = 2;
     training.log_every = 50;
     training.loss_tensor = "loss";
+    training.learning_rate = 0.02;
     toy.abi_version = ASHLAR_RT_ABI_VERSION;
     toy.model_name = "toy";
     toy.target = "cpu";

@@ -400,6 +400,7 @@ public:
     training.epochs = 2;
     training.log_every = 5;
     training.loss_tensor = "loss";
+    training.learning_rate = kRate;
     training.accumulate = toy.microBatches;
     pipeline.abi_version = ASHLAR_RT_ABI_VERSION;
     pipeline.model_name = "toy";

@@ -6,8 +6,6 @@
 
 #include "dialects/dist/dist.h"
 
-#include "llvm/ADT/StringSet.h"
-
 using namespace mlir;
 
 namespace ashlar::stage {
@@ -35,6 +33,12 @@ LogicalResult ModelCut::run(ModuleOp module) {
       return function.emitOpError("@") << function.getName() << " of role " << nn::programOf(function) << " has no place in a pipeline";
     }
     if (failed(made.finish())) {
+      return failure();
+    }
+  }
+  module.walk([&](nn::ReadOp read) { isRead.insert(read.getVariable()); });
+  for (const std::unique_ptr<FunctionCut> &each : functions) { // first: these read counters
+    if (addUnreadWrites(*each) && failed(each->finish())) {
       return failure();
     }
   }
@@ -164,37 +168,48 @@ void ModelCut::divideEvaluation(FunctionCut &function) {
   }
 }
 
+// What no program reads, a number for the log, is written by one stage: its maker's, or the last one with a part of the function.
+bool ModelCut::addUnreadWrites(FunctionCut &function) {
+  const bool isStep = nn::hasRole(function.getFunction(), nn::ProgramRole::TrainStep);
+  bool isAny = false;
+  for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
+    StageProgram *maker = function.programOf(write.getValue().getDefiningOp());
+    if (isRead.contains(write.getVariable()) || assignment->homeOf(write.getVariable()) || (isStep && maker)) {
+      continue;
+    }
+    int64_t stage = maker ? maker->stage : cut.stages - 1;
+    while (stage > 0 && function.programsOf(stage).empty()) {
+      --stage;
+    }
+    addSharedWrite(function, write, maker, stage);
+    isAny = true;
+  }
+  return isAny;
+}
+
 // What the compiler counts is counted by each stage that uses it: a step's micro-batches by its first program; the rest by the last one,
-// or behind the one that has the number. What no program reads, a number for the log, is written by one stage, the one that has it.
+// or behind the one that has the number.
 void ModelCut::addSharedWrites(FunctionCut &function) {
   const bool isStep = nn::hasRole(function.getFunction(), nn::ProgramRole::TrainStep);
   const std::vector<llvm::DenseSet<StringRef>> reads = variablesRead();
-  llvm::StringSet<> isRead;
-  function.getFunction()->getParentOfType<ModuleOp>().walk([&](nn::ReadOp read) { isRead.insert(read.getVariable()); });
   for (auto write : function.getFunction().front().getOps<nn::WriteOp>()) {
     StageProgram *maker = function.programOf(write.getValue().getDefiningOp());
     if (assignment->homeOf(write.getVariable()) || (isStep && maker)) {
       continue;
     }
-    const std::optional<int64_t> only = isRead.contains(write.getVariable()) ? std::nullopt : std::optional(observer(function, maker));
     for (int64_t stage = 0; stage < cut.stages; ++stage) {
-      if (only.value_or(stage) != stage || !(only || reads[stage].contains(write.getVariable()))) {
-        continue;
+      if (reads[stage].contains(write.getVariable())) {
+        addSharedWrite(function, write, maker, stage);
       }
-      StageProgram &last = isStep ? *function.programsOf(stage).front() : *function.programsOf(stage).back();
-      int64_t round = maker ? maker->time + (maker->stage != stage) : 0;
-      function.addWrite(write, isStep || round <= last.time ? last : updateProgram(function, round, stage));
     }
   }
 }
 
-// Returns the stage that writes what no program reads: the maker's, or the last one with a part of the function; -1 when none has.
-int64_t ModelCut::observer(FunctionCut &function, const StageProgram *maker) const {
-  int64_t stage = maker ? maker->stage : cut.stages - 1;
-  while (stage >= 0 && function.programsOf(stage).empty()) {
-    --stage;
-  }
-  return stage;
+void ModelCut::addSharedWrite(FunctionCut &function, nn::WriteOp write, const StageProgram *maker, int64_t stage) const {
+  const bool isStep = nn::hasRole(function.getFunction(), nn::ProgramRole::TrainStep);
+  StageProgram &last = isStep ? *function.programsOf(stage).front() : *function.programsOf(stage).back();
+  int64_t round = maker ? maker->time + (maker->stage != stage) : 0;
+  function.addWrite(write, isStep || round <= last.time ? last : updateProgram(function, round, stage));
 }
 
 // Each stage computes what its programs read.

@@ -7,6 +7,8 @@
 
 #include "passes/stage/function_cut.h"
 
+#include "llvm/ADT/StringSet.h"
+
 #include <memory>
 
 namespace ashlar::stage {
@@ -32,11 +34,12 @@ private:
   void divideStep(FunctionCut &function);
   void divideUpdate(FunctionCut &function);
   void divideEvaluation(FunctionCut &function);
+  bool addUnreadWrites(FunctionCut &function);
   void addSharedWrites(FunctionCut &function);
+  void addSharedWrite(FunctionCut &function, nn::WriteOp write, const StageProgram *maker, int64_t stage) const;
   void dividePreparation(FunctionCut &function);
   llvm::DenseSet<mlir::Operation *> findAwaited(mlir::Block &body, const nn::Phases &phases) const;
   StageProgram &stepProgram(FunctionCut &function, StepPhase phase, int64_t virtualStage) const;
-  int64_t observer(FunctionCut &function, const StageProgram *maker) const;
   StageProgram &updateProgram(FunctionCut &function, int64_t round, int64_t stage) const;
   // Returns for each stage the variables that its programs read.
   std::vector<llvm::DenseSet<llvm::StringRef>> variablesRead() const;
@@ -46,6 +49,7 @@ private:
   bool splitsBackward;
   llvm::SmallVector<std::unique_ptr<FunctionCut>> functions;
   FunctionCut *step = nullptr;
+  llvm::StringSet<> isRead; // variables that some function reads
 };
 
 } // namespace ashlar::stage

@@ -26,7 +26,7 @@ is_number() {
 losses() {
   local values value
   [ -r "$1" ] || fail "there is no log $1"
-  values=$(sed -n 's/^epoch: [0-9]* step: [0-9]*, loss is \([^,]*\).*/\1/p' "$1")
+  values=$(sed -n 's/, lr [^,;]*\(, gradient norm [^;]*\)\?; .*//; s/^epoch: .*, loss is //p' "$1")
   [ -n "$values" ] || fail "$1 has no losses"
   while IFS= read -r value; do
     is_number "$value" || fail "$1 has the loss \"$value\", which is no finite number"

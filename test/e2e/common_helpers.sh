@@ -26,7 +26,7 @@ write_log() {
   shift
   for loss in "$@"; do
     step=$((step + 1))
-    echo "epoch: 1 step: $step, loss is $loss"
+    echo "epoch: 1 step: $step, loss is $loss, lr 0.1; 1.5 us a step, 12 samples/s"
   done > "$file"
   echo "trained $step steps in 0.1 s (1.0 us a step)" >> "$file"
 }

@@ -7,6 +7,7 @@
 #include "compiler/pipelines/pipelines.h"
 #include "dialects/nn/nn.h"
 #include "dialects/nn/nonfinite_steps.h"
+#include "dialects/nn/scratch_state.h"
 #include "passes/train/passes.h"
 #include "test/fuzz/optimizer_reference.h"
 #include "test/fuzz/random_training.h"
@@ -93,9 +94,9 @@ std::vector<std::vector<double>> gradientsOf(const job::Optimizer &optimizer, Ar
   return gradients;
 }
 
-// Adds the counts of steps that are not finite, none as yet.
+// Adds the counts of steps that are not finite, none as yet, and the norm of the gradients.
 void addCounts(ModuleOp module, Values &values) {
-  for (StringRef name : {nn::kSkippedStepsVariable, nn::kBadNormsVariable}) {
+  for (StringRef name : {nn::kSkippedStepsVariable, nn::kBadNormsVariable, nn::kGradientNormVariable}) {
     if (auto variable = module.lookupSymbol<nn::VariableOp>(name)) {
       values.insert_or_assign(name.str(), Tensor(variable.getTensorType()));
     }
@@ -171,6 +172,7 @@ TEST_CASE("train passes: ashlar-loss-scale divides gradients and follows their o
 TEST_CASE("train passes: ashlar-optimizer makes the update that the job asks for", "[fuzz][passes]") {
   std::map<std::string, int> rules;
   std::map<int, int> schedules;
+  int logged = 0;
   forEachTraining(120, varied(), isAny, [&](Training &training) {
     job::Job plain = training.job; // clipping is another pass
     plain.mutable_optimizer()->clear_clip_global_norm();
@@ -186,7 +188,11 @@ TEST_CASE("train passes: ashlar-optimizer makes the update that the job asks for
     CHECK(areEqual(ArrayRef(gradients).take_front(1), results));
     CHECK(values["ashlar.step"].getInt(0) == step + 1);
     std::vector<std::vector<double>> taken = gradientsOf(optimizer, gradients, /*scale=*/1);
-    std::set<std::string> written = {"ashlar.step", "ashlar.updates"};
+    std::set<std::string> written = {"ashlar.step", "ashlar.updates", nn::kLearningRateVariable.str()};
+    if (auto rate = values.find(nn::kLearningRateVariable.str()); rate != values.end()) { // of the step that was made
+      CHECK(rate->second.getFloat(0) == Approx(learningRateOf(optimizer, step)).epsilon(1e-12));
+      ++logged;
+    }
     for (auto [k, name] : llvm::enumerate(names)) {
       INFO("@" << name);
       bool hasMoments = !optimizer.has_sgd() && !optimizer.has_momentum();
@@ -208,6 +214,7 @@ TEST_CASE("train passes: ashlar-optimizer makes the update that the job asks for
   });
   CHECK(rules.size() == 12); // five kinds and nesterov, each with and without weight decay
   CHECK(schedules.size() == 6);
+  CHECK(logged > 30);
 }
 
 TEST_CASE("train passes: ashlar-clip-gradients bounds what the update takes", "[fuzz][passes]") {
@@ -217,9 +224,17 @@ TEST_CASE("train passes: ashlar-clip-gradients bounds what the update takes", "[
     std::vector<std::string> names;
     OwningOpRef<ModuleOp> before = returnGradients(training.before("ashlar-clip-gradients"), names);
     Values values = training.variables, start = values;
+    addCounts(training.after("ashlar-clip-gradients"), values);
     std::vector<Tensor> gradients = evaluate(*before, "train_step", training.inputs, values);
     CHECK(areEqual(ArrayRef(gradients).take_front(1), run(training.after("ashlar-clip-gradients"), "train_step", training.inputs, values)));
     std::vector<std::vector<double>> taken = gradientsOf(training.job.optimizer(), gradients, /*scale=*/1);
+    double squares = 0;
+    for (const Tensor &gradient : ArrayRef(gradients).drop_front()) {
+      for (double number : numbersOf(gradient)) {
+        squares += number * number;
+      }
+    }
+    CHECK(values.at(nn::kGradientNormVariable.str()).getFloat(0) == Approx(std::sqrt(squares)).epsilon(1e-4));
     for (auto [k, name] : llvm::enumerate(names)) {
       INFO("@" << name);
       checkUpdate(training.job, name, start, values, taken[k]);
@@ -242,6 +257,7 @@ TEST_CASE("train passes: ashlar-watch-nonfinite leaves steps of finite gradients
       passes.addPass(train::createWatchNonfinitePass(options));
       REQUIRE(succeeded(passes.run(*after)));
       Values once = training.variables, watched = training.variables;
+      addCounts(before, once);
       addCounts(*after, watched);
       std::vector<Tensor> loss = run(before, "train_step", training.inputs, once);
       CHECK(areEqual(loss, run(*after, "train_step", training.inputs, watched)));

@@ -128,6 +128,7 @@ bool receiveText(int fd, std::string &text, double end) {
 
 Status findMaster(MasterPlace &place) {
   place.address = environmentText("MASTER_ADDR");
+  place.network = environmentText("ASHLAR_NETWORK");
   const std::string text = environmentText("MASTER_PORT");
   const char *end = text.data() + text.size();
   uint32_t port = 0;
@@ -152,7 +153,9 @@ Status MasterBook::open(int rank, int count, const MasterPlace &place) {
   Socket listener;
   if (rank == 0) {
     uint16_t port = place.port;
-    ASHLAR_RETURN_IF_ERROR(openListener(/*address=*/nullptr, listener, port));
+    std::vector<Address> own;
+    ASHLAR_RETURN_IF_ERROR(place.network.empty() ? Status() : findAddresses(place.network, own));
+    ASHLAR_RETURN_IF_ERROR(openListener(own.empty() ? nullptr : &own.front(), listener, port));
     for (int peer = 1; peer < count; ++peer) {
       connections.push_back({peer, kLane, {}});
     }

@@ -17,6 +17,7 @@ struct MasterPlace {
   std::string address; // of rank 0: a name or a number
   uint16_t port = 0;
   Key key = {};
+  std::string network = {}; // in which rank 0 listens, "10.77.0.0/24"; "": in all
 };
 
 // Reads it from the environment. torchrun keeps MASTER_PORT for its own server where TORCHELASTIC_USE_AGENT_STORE is True; then the port

@@ -283,6 +283,31 @@ TEST_CASE("master: a rank with another secret is no rank of the job", "[runtime]
   CHECK(found[1].message().find("rank 1 could not reach rank 0 at 127.0.0.1 within 1 s: the other side is no rank of this job") == 0);
 }
 
+TEST_CASE("master: rank 0 listens in one network", "[runtime][launcher]") {
+  MasterPlace place{"localhost", freePort(), keyOf(7), "203.0.113.0/24"};
+  MasterBook elsewhere;
+  CHECK(elsewhere.open(0, 2, place).message().find("ASHLAR_NETWORK is \"203.0.113.0/24\" but this host has") == 0);
+  // A socket at the same port of another address of this host is free.
+  place.network = "127.0.0.0/8";
+  std::array<Status, 2> found;
+  Status other;
+  runRanks(2, [&](int rank) {
+    if (rank == 1) {
+      Address address;
+      REQUIRE(parseAddress("127.0.0.9/8", address));
+      Socket socket;
+      uint16_t port = place.port;
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      other = openListener(&address, socket, port);
+    }
+    MasterBook book;
+    found[static_cast<size_t>(rank)] = book.open(rank, 2, place);
+  });
+  CHECK(found[0].ok());
+  CHECK(found[1].ok());
+  CHECK(other.ok());
+}
+
 TEST_CASE("master: rank 0 ends", "[runtime][launcher]") {
   const MasterPlace place{"127.0.0.1", freePort(), keyOf(7)};
   Status found;

@@ -49,6 +49,10 @@ check "metrics: evaluation" 0 trained "$toy" train 1 --steps 50 --metrics losses
 check "metrics: content of an evaluation" 0 '^\{"global_step": 50, "eval_loss": [0-9.]+\}$' cat losses.jsonl
 check "metrics: cannot write" error '^error: cannot write no/such.jsonl' "$toy" train 1 --metrics no/such.jsonl
 
+check "bar on a terminal" 0 '\[=* *\] [0-9]+/400 [0-9]+ samples/s, [0-9]+:[0-9][0-9] left' \
+  python3 -c 'import pty, sys; sys.exit(pty.spawn(sys.argv[1:]))' "$toy" train 1
+check "no bar in a log" 0 trained "$toy" train 1
+verdict "no bar in a log: content" eval '! grep -q " left" out'
 check "tensorboard" 0 trained "$toy" train 1 --steps 100 --tensorboard events/run --metrics losses.jsonl --eval
 check "tensorboard: read by TensorBoard" 0 '^as the metrics: 9 numbers|^skipped: ' python3 "$read_events" events/run losses.jsonl
 grep '^skipped: ' out

@@ -6,7 +6,6 @@
 #   CUDA toolkit 13 (ptxas, libdevice, headers of CUDA, cuBLASLt, cuDNN 9 and NCCL): the cuda target and its emulator; without it
 #                                their tests skip
 #   PyTorch                      the peer that test/bench/*_torch.py measure
-#   Chromium                     test e2e_plan_page, which opens the pages of --html: 122 MB
 #   TensorBoard                  test runtime.launch reads events back by its reader
 #   iproute2, and root           tests hosts and conformance.two_hosts; root also for e2e_full_disk, which mounts a small disk
 #   MNIST in ASHLAR_DATA/mnist   test e2e_train_mnist
@@ -18,13 +17,12 @@ packages=(
   libjpeg62-turbo-dev libpng-dev # data
   coinor-libcbc-dev libcli11-dev libfmt-dev libonnx-dev libprotobuf-dev protobuf-compiler
   libpmix-dev libxxhash-dev nlohmann-json3-dev openmpi-bin pkg-config       # runtime
-  catch2 libbenchmark-dev libclang-rt-22-dev libopenmpi-dev python3         # tests, and the peer of test/bench/all_reduce.cpp
+  catch2 chromium dpkg-dev libbenchmark-dev libopenmpi-dev python3          # tests, and the peer of test/bench/all_reduce.cpp
 )
 
 optional=()
 [ -n "${CUDA_HOME:-}${CUDA_PATH:-}" ] || command -v nvcc >/dev/null || [ -e /usr/local/cuda/bin/ptxas ] || optional+=("CUDA toolkit")
 python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("torch") is None)' 2>/dev/null || optional+=("PyTorch")
-command -v chromium >/dev/null || command -v google-chrome >/dev/null || optional+=("Chromium")
 python3 -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("tensorboard") is None)' 2>/dev/null || optional+=("TensorBoard")
 command -v ip >/dev/null || optional+=("iproute2")
 [ "$(id -u)" -eq 0 ] || optional+=("root")

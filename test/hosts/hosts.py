@@ -148,7 +148,7 @@ def without_mpirun(bench):
         for run in runs:
             expect(run.finish(60) == 1, run.log())
         expect(runs[0].lines(f"^error: rank 3 did not connect to rank 0 within {PATIENCE} s"), runs[0].log())
-        expect(runs[3].lines("^error: rank 3 could not reach rank 0 at .*: the other side is no rank of this job"), runs[3].log())
+        expect(runs[3].lines("^error: rank 3 could not reach rank 0 at "), runs[3].log())
 
 
 @case()

@@ -34,6 +34,11 @@ endfunction()
 # they check, in the libraries, is as it is.
 set(ASHLAR_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O0> $<$<CONFIG:RelWithDebInfo>:-g0>)
 
+# The command lines of tools run once: their parser, templates of a library, takes a third of the time to compile without optimization.
+function(ashlar_command_line)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_PRECOMPILE_HEADERS ON COMPILE_OPTIONS "${ASHLAR_TEST_OPTIONS}")
+endfunction()
+
 # A Catch2 program test_<name> and its CTest test <name>. ashlar_add_unit_test(NAME sources... [LINK libs...] [OPTIMIZED]). Files of cases,
 # each with a namespace of its own, are compiled together; those that they share, by themselves. OPTIMIZED: for cases that compute long.
 function(ashlar_add_unit_test name)

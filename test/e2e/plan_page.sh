@@ -7,7 +7,7 @@
 here=$(cd "$(dirname "$0")" && pwd)
 
 if ! python3 -c "import sys; sys.path.insert(0, '$here'); import browser; sys.exit(browser.find() is None)"; then
-  echo "skipped: no chromium is installed (tools/setup.sh lists it as optional)"
+  echo "skipped: no chromium is installed; tools/setup.sh installs it"
   exit 77
 fi
 rm -rf -- work && mkdir work

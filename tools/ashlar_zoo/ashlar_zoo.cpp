@@ -4,6 +4,7 @@
 
 #include "compiler/file/process.h"
 #include "runtime/abi/command_line.h"
+#include "tools/ashlar_zoo/encoders.h"
 #include "tools/ashlar_zoo/models.h"
 #include "tools/ashlar_zoo/vision_models.h"
 #include "tools/ashlar_zoo/write_model.h"
@@ -25,6 +26,9 @@ struct Request {
   int64_t mlpLayers = 3, mlpWidth = 512, mlpDevices = 2;
   TransformerSizes transformer;
   LlamaSizes llama;
+  VitSizes vit;
+  BertSizes bert;
+  DlrmSizes dlrm;
   int64_t rows = 1024, columns = 1024; // of the models that are one kernel
   int64_t nodes = 1000;                // of the chain
   VisionOptions vision;
@@ -80,6 +84,14 @@ void addDecoders(Request &request, const AddModel &add) {
   addSize(transformer, "--sequence", request.transformer.sequence, "tokens of a sample");
   addSize(transformer, "--vocabulary", request.transformer.vocabulary, "number of different tokens");
   transformer->add_flag("--tied", request.transformer.tied, "the head reads the embedding's table and has no weight of its own");
+  ExpertSizes &experts = request.transformer.experts;
+  transformer->add_option("--experts", experts.experts, "experts of a layer, in place of its MLP; 0: none")
+      ->capture_default_str()
+      ->check(CLI::Range(int64_t(0), int64_t(1) << 16));
+  addSize(transformer, "--chosen", experts.chosen, "experts that a token chooses");
+  transformer->add_option("--capacity", experts.capacity, "most tokens of a sample that an expert takes, relative to an even distribution")
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
   CLI::App *llama = add("llama", "a small Llama 3: embedding, layers with rotated, grouped attention and a gated MLP, head");
   addSize(llama, "--layers", request.llama.layers, "number of layers");
   addSize(llama, "--width", request.llama.width, "features of a token");
@@ -88,6 +100,33 @@ void addDecoders(Request &request, const AddModel &add) {
   addSize(llama, "--hidden", request.llama.hidden, "features within an MLP");
   addSize(llama, "--sequence", request.llama.sequence, "tokens of a sample");
   addSize(llama, "--vocabulary", request.llama.vocabulary, "number of different tokens");
+}
+
+// Adds the models that classify images, texts and clicks by tokens and categories.
+void addEncoders(Request &request, const AddModel &add) {
+  auto addLayers = [](CLI::App *model, auto &sizes) {
+    addSize(model, "--layers", sizes.layers, "number of layers");
+    addSize(model, "--width", sizes.width, "features of a token");
+    addSize(model, "--heads", sizes.heads, "attention heads; they divide the width");
+    addSize(model, "--hidden", sizes.hidden, "features within an MLP");
+    addSize(model, "--classes", sizes.classes, "number of classes");
+  };
+  CLI::App *vit = add("vit", "a vision transformer, ViT-B/16, with torchvision's names");
+  addLayers(vit, request.vit);
+  addSize(vit, "--patch", request.vit.patch, "height and width of a patch; they divide the image's");
+  addSize(vit, "--image", request.vit.image, "height and width of an image");
+  addSize(vit, "--channels", request.vit.channels, "channels of an image");
+  CLI::App *bert = add("bert", "BERT-base that classifies texts, with Hugging Face's names");
+  addLayers(bert, request.bert);
+  addSize(bert, "--vocabulary", request.bert.vocabulary, "number of different tokens");
+  addSize(bert, "--positions", request.bert.positions, "rows of the table of positions");
+  addSize(bert, "--sequence", request.bert.sequence, "tokens of a text");
+  CLI::App *dlrm = add("dlrm", "a recommendation model with tables of categories, with the names of Meta's DLRM");
+  addSize(dlrm, "--dense", request.dlrm.dense, "numbers of a sample");
+  addSize(dlrm, "--tables", request.dlrm.tables, "categories of a sample, each with a table");
+  addSize(dlrm, "--rows", request.dlrm.rows, "rows of a table");
+  addSize(dlrm, "--width", request.dlrm.width, "features of a row");
+  addSize(dlrm, "--hidden", request.dlrm.hidden, "features between dense layers");
 }
 
 // Adds the models that are one kernel, or element-wise nodes alone.
@@ -135,6 +174,7 @@ void addModels(CLI::App &app, Request &request) {
     return model;
   };
   addDecoders(request, addTrained);
+  addEncoders(request, addTrained);
   addVisionModels(request, addTrained);
   addKernels(request, add);
 }
@@ -154,6 +194,15 @@ onnx::ModelProto makeModel(const Request &request) {
   }
   if (request.name == "llama") {
     return makeLlama(request.parameters, request.llama);
+  }
+  if (request.name == "vit") {
+    return makeVit(request.parameters, request.vit);
+  }
+  if (request.name == "bert") {
+    return makeBert(request.parameters, request.bert);
+  }
+  if (request.name == "dlrm") {
+    return makeDlrm(request.parameters, request.dlrm);
   }
   if (request.name == "lenet") {
     return makeLeNet(request.parameters, request.vision);

@@ -133,6 +133,15 @@ onnx::AttributeProto *ModelBuilder::addAttribute(const std::string &name, onnx::
   return attribute;
 }
 
+std::string ModelBuilder::addResult(const std::string &name) {
+  onnx::GraphProto *graph = model.mutable_graph();
+  return *graph->mutable_node(graph->node_size() - 1)->add_output() = name;
+}
+
+void ModelBuilder::setFloat(const std::string &name, float value) {
+  addAttribute(name, onnx::AttributeProto::FLOAT)->set_f(value);
+}
+
 void ModelBuilder::setInt(const std::string &name, int64_t value) {
   addAttribute(name, onnx::AttributeProto::INT)->set_i(value);
 }

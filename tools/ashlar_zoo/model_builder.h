@@ -50,7 +50,11 @@ public:
   // A node called `name` with one result; returns the name of the result.
   std::string addNode(const std::string &type, const std::string &name, const Names &inputs);
 
+  // A further result of the node added last; returns its name.
+  std::string addResult(const std::string &name);
+
   // Sets an attribute of the node added last.
+  void setFloat(const std::string &name, float value);
   void setInt(const std::string &name, int64_t value);
   void setInts(const std::string &name, const std::vector<int64_t> &values);
   void setString(const std::string &name, const std::string &value);

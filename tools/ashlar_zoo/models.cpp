@@ -98,11 +98,18 @@ private:
     return linear(name + ".projection", b.addNode("Reshape", name + ".flat", {mixed, flatShape}), sizes.width, sizes.width);
   }
 
+  std::string mlp(const std::string &name, const std::string &x) {
+    std::string up = linear(name + ".up", x, sizes.width, 4 * sizes.width);
+    return linear(name + ".down", b.addNode("Relu", name + ".relu", {up}), 4 * sizes.width, sizes.width);
+  }
+
   std::string layer(const std::string &name, const std::string &x) {
     std::string attended = b.addNode("Add", name + ".residual1", {x, attention(name + ".attention", norm(name + ".norm1", x))});
-    std::string up = linear(name + ".mlp.up", norm(name + ".norm2", attended), sizes.width, 4 * sizes.width);
-    std::string down = linear(name + ".mlp.down", b.addNode("Relu", name + ".mlp.relu", {up}), 4 * sizes.width, sizes.width);
-    return b.addNode("Add", name + ".residual2", {attended, down});
+    std::string normalized = norm(name + ".norm2", attended);
+    std::string changed = sizes.experts.experts > 0
+                              ? addExperts(b, name + ".moe", normalized, sizes.sequence, sizes.width, 4 * sizes.width, sizes.experts)
+                              : mlp(name + ".mlp", normalized);
+    return b.addNode("Add", name + ".residual2", {attended, changed});
   }
 
   TransformerSizes sizes;

@@ -5,6 +5,7 @@
 #ifndef ASHLAR_TOOLS_ASHLAR_ZOO_MODELS_H
 #define ASHLAR_TOOLS_ASHLAR_ZOO_MODELS_H
 
+#include "tools/ashlar_zoo/expert_layers.h"
 #include "tools/ashlar_zoo/model_builder.h"
 
 namespace ashlar::zoo {
@@ -25,12 +26,14 @@ onnx::ModelProto makeDenseLayers(const ParameterOptions &options);
 
 struct TransformerSizes {
   int64_t layers = 2, width = 64, heads = 4, sequence = 16, vocabulary = 50;
-  bool tied = false; // the head reads the embedding's table, transposed, and has no weight of its own, as in GPT-2
+  bool tied = false;   // the head reads the embedding's table, transposed, and has no weight of its own, as in GPT-2
+  ExpertSizes experts; // with experts they replace the dense layers of each layer's second half
 };
 
 // A decoder that predicts the next token, as GPT-2 is built but with ReLU: token and position embedding; `layers` of norm, causal
 // self-attention with separate query, key and value, norm, two dense layers 4 * width wide; norm; head. "tokens" (batch, sequence) i64 ->
-// "logits" (batch, sequence, vocabulary). Dense weights are (in, out). Throws std::runtime_error when heads do not divide the width.
+// "logits" (batch, sequence, vocabulary). Dense weights are (in, out). Throws std::runtime_error when heads do not divide the width, and as
+// addExperts.
 onnx::ModelProto makeTransformer(const ParameterOptions &options, const TransformerSizes &sizes);
 
 struct LlamaSizes {
@@ -42,6 +45,16 @@ struct LlamaSizes {
 // vocabulary). Dense weights are (in, out). Throws std::runtime_error when heads do not divide the width in even numbers, or keyHeads
 // heads.
 onnx::ModelProto makeLlama(const ParameterOptions &options, const LlamaSizes &sizes);
+
+struct DlrmSizes {
+  int64_t dense = 13, tables = 26; // numbers and categories of a sample, as in Criteo's data
+  int64_t rows = 1000, width = 16, hidden = 64;
+};
+
+// A recommendation model with the names of Meta's DLRM: two dense layers bot_l of the numbers; a row of the table emb_l.i of each category;
+// the products of all pairs of these vectors; two dense layers top_l, whose result z becomes the logits 0 and z of "no click" and "click".
+// "dense" (batch, dense), "sparse" (batch, tables) i64 -> "logits" (batch, 2).
+onnx::ModelProto makeDlrm(const ParameterOptions &options, const DlrmSizes &sizes);
 
 // Models that are one fused kernel each, and a chain (kernel_models.cpp), for benchmarks:
 // y = relu(x / 2) + residual, over (elements).

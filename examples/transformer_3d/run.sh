@@ -7,7 +7,7 @@
 if $small; then
   size=(--layers 2 --width 32 --heads 2) steps=60
 else
-  size=(--layers 4 --width 64 --heads 4) steps=200
+  size=(--layers 4 --width 64 --heads 4) steps=800
 fi
 data=()
 if [ -e "${ASHLAR_DATA:-}/tinyshakespeare.txt" ]; then

@@ -470,8 +470,7 @@ private:
     builder.CreateRet(builder.CreateCall(runtime, {image, mainFunction->getArg(0), mainFunction->getArg(1)}));
   }
 
-  // Puts a note into the executable that leads from the file to the image, for tools that read it without running it: version and distance.
-  // It stays when symbols are stripped.
+  // Puts a note into the executable, for tools that read it: version and the distance to the image. It stays without symbols.
   void addNote(llvm::GlobalVariable *image) {
     image->setName(ASHLAR_RT_NOTE_NAME "_image");
     image->setLinkage(llvm::GlobalValue::ExternalLinkage);

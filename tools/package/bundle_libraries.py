@@ -69,6 +69,16 @@ def lower_version(path):
     path.write_bytes(data)
 
 
+def check_versions(files):
+    """Refuses files that need a newer C or C++ library than the oldest system that docs/howto/install.md names has."""
+    for path in files:
+        text = subprocess.run(["readelf", "-W", "-V", path], check=True, capture_output=True, text=True).stdout
+        for name, most in (("GLIBC_2", 35), ("GLIBCXX_3.4", 30)):
+            newest = max((int(n) for n in re.findall(rf"\b{re.escape(name)}\.(\d+)", text)), default=0)
+            if newest > most:
+                sys.exit(f"error: {path} needs {name}.{newest}, and Ubuntu 22.04 has {name}.{most}")
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: bundle_libraries.py PREFIX")
@@ -91,6 +101,7 @@ def main():
         subprocess.run(["llvm-objcopy-22", "--strip-unneeded", copy], check=True)
         lower_version(copy)
     subprocess.run(["patchelf", "--set-rpath", "$ORIGIN", folder / "ld.lld"], check=True)
+    check_versions([*programs, *folder.glob("*.so*")])
 
 
 main()

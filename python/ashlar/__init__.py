@@ -14,6 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import warnings
 from pathlib import Path
 
 __all__ = ["Error", "Result", "compile", "from_torch", "plan", "run", "version"]
@@ -122,6 +123,7 @@ def from_torch(module, example_inputs, job=None, output="model", onnx=None, inpu
         open. With one sample the exporter would fix it: give two or more.
     input_names, output_names: of the model's inputs and outputs, as the job names them.
     onnx: where the exported model stays; None: nowhere.
+    The module is exported in the mode that it is in: for a training job, after module.train().
     job, output, options: as for compile(). Returns the path of the executable.
     """
     import torch
@@ -133,8 +135,10 @@ def from_torch(module, example_inputs, job=None, output="model", onnx=None, inpu
             inputs = {"args": (), "kwargs": example_inputs, "dynamic_shapes": {name: batch for name in example_inputs}}
         else:
             inputs = {"args": tuple(example_inputs), "dynamic_shapes": tuple(batch for _ in example_inputs)}
-        torch.onnx.export(module, f=str(path), input_names=input_names, output_names=output_names, dynamo=True, optimize=False,
-                          external_data=False, verbose=False, **inputs)
+        with warnings.catch_warnings():  # a job trains what is exported
+            warnings.filterwarnings("ignore", message="Exporting a model while it is in training mode")
+            torch.onnx.export(module, f=str(path), input_names=input_names, output_names=output_names, dynamo=True, optimize=False,
+                              external_data=False, verbose=False, **inputs)
         return compile(path, job, output, **options)
 
 

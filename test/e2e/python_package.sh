@@ -54,4 +54,44 @@ expect_error("missing.onnx", ashlar.plan, "missing.onnx", job)
 expect_error("--bogus", ashlar.run, "two", ranks=2, bogus=1)
 assert not os.path.exists("none")
 PY
+cat > use_torch.py <<'PY'
+import os
+import sys
+
+try:
+    import torch
+    from torch import nn
+except ImportError:
+    sys.exit(print("skipped: from_torch needs PyTorch, which is not installed"))
+import ashlar
+import numpy
+
+torch.manual_seed(0)
+model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Flatten(), nn.Linear(288, 10)).train()
+images = numpy.random.default_rng(0).standard_normal((64, 1, 8, 8)).astype(numpy.float32)
+labels = images.reshape(64, 8, 8).mean(1).argmax(1).astype(numpy.int64)
+os.makedirs("data", exist_ok=True)
+for split in ("train", "eval"):
+    numpy.save(f"data/image_{split}.npy", images)
+    numpy.save(f"data/label_{split}.npy", labels)
+job = """global_batch: 16 log_every: 1
+loss { softmax_cross_entropy { logits: "logits" labels: "labels" } }
+optimizer { momentum { momentum: 0.9 } learning_rate: 0.05 }
+init { match: "4.bias" fill: 0 }
+dataset { npy {} shuffle: false features { column: "image" tensor: "image" } features { column: "label" tensor: "labels" } }"""
+with torch.no_grad():
+    model[4].bias.zero_()  # as the job's rule has it, by the parameter's name
+ashlar.from_torch(model, (torch.randn(4, 1, 8, 8),), job, "net", input_names=["image"], output_names=["logits"])
+ours = [line["loss"] for line in ashlar.run("net", steps=4, data="data").metrics]
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+for step, loss in enumerate(ours):
+    x, y = (torch.tensor(array[16 * step:16 * step + 16]) for array in (images, labels))
+    optimizer.zero_grad()
+    theirs = nn.functional.cross_entropy(model(x), y)
+    theirs.backward()
+    optimizer.step()
+    assert abs(loss - theirs.item()) < 1e-5 * theirs.item(), (step, loss, theirs.item())
+assert len(ours) == 4, ours
+PY
+python3 use_torch.py || fail "a module of PyTorch does not train to PyTorch's losses"
 python3 use.py "$jobs" || fail "the module does not do what its page says"

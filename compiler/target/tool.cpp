@@ -97,6 +97,9 @@ llvm::Error ToolRun::wait() {
   if (ended.ReturnCode == 0) {
     return llvm::Error::success();
   }
+  if (llvm::StringRef(launchError).starts_with("Bus error")) { // lld maps its output; what does not fit on the disk then raises SIGBUS
+    launchError = "no space left on device";
+  }
   return llvm::createStringError(launchError.empty() ? firstComplaint() : launchError);
 }
 
@@ -110,9 +113,6 @@ std::string ToolRun::firstComplaint() const {
   llvm::SmallVector<llvm::StringRef> lines;
   llvm::StringRef(text).split(lines, '\n', /*MaxSplit=*/-1, /*KeepEmpty=*/false);
   for (llvm::StringRef line : lines) {
-    if (line.contains("Bus error")) { // lld maps its output; what does not fit on the disk then raises SIGBUS
-      return "no space left on device";
-    }
     if (line.contains("error") || line.contains("fatal")) {
       return line.trim().str();
     }

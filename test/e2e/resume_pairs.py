@@ -134,7 +134,7 @@ class Program:
         done = self.start(*options)
         if done.returncode != 0:
             fail("%s %s: %s" % (self.name, " ".join(options), done.stderr))
-        losses = [float(line.split(" is ")[1]) for line in done.stdout.splitlines() if line.startswith("epoch: ")]
+        losses = [float(line.split(" is ")[1].split(",")[0]) for line in done.stdout.splitlines() if line.startswith("epoch: ")]
         if not all(math.isfinite(loss) for loss in losses):
             fail("%s %s: losses %s" % (self.name, " ".join(options), losses))
         return losses

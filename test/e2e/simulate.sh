@@ -118,10 +118,10 @@ expect_line "short is no compiled program: a segment lies outside of the file; g
 python3 - << 'END'
 data = open("mlp", "rb").read()
 name = b"ashlar\0\0"
-at = data.index(name + (34).to_bytes(8, "little"))
+at = data.index(name + (35).to_bytes(8, "little"))
 open("other", "wb").write(data[:at + len(name)] + (33).to_bytes(8, "little") + data[at + len(name) + 8:])
 END
-expect_line "other has ABI version 33 but this tool has 34; compile it again" other
+expect_line "other has ABI version 33 but this tool has 35; compile it again" other
 expect_line "--ranks 2-4: the program has no rank 4; its 4 ranks are 0 to 3" mlp_pipeline_1f1b --ranks 2-4
 expect_line '--ranks 3-1: "3-1" is no rank and no range of ranks; write all, or such as 0,8-15' mlp_pipeline_1f1b --ranks 3-1
 expect_line "--fault slow-rank=9:2: the program has no rank 9; its 4 ranks are 0 to 3" mlp_pipeline_1f1b --fault slow-rank=9:2

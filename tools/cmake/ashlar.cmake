@@ -32,7 +32,7 @@ endfunction()
 
 # Cases are compiled without optimization in the build that optimizes: code for thousands of checks is four times as fast to make, and what
 # they check, in the libraries, is as it is.
-set(ASHLAR_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O0> $<$<CONFIG:RelWithDebInfo>:-g0>)
+set(ASHLAR_TEST_OPTIONS $<$<CONFIG:RelWithDebInfo>:-O0>)
 
 # The command lines of tools run once: their parser, templates of a library, takes a third of the time to compile without optimization.
 function(ashlar_command_line)

@@ -11,7 +11,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <initializer_list>
+#include <new>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -40,6 +42,19 @@ bool finishOutput() {
   }
   printError(fmt::format("cannot write all of standard output: {}", std::strerror(errno)));
   return false;
+}
+
+int runTool(int (*run)(int argc, char **argv), int argc, char **argv, int errorStatus) {
+  prepareProcess();
+  try {
+    const int status = run(argc, argv);
+    return finishOutput() ? status : errorStatus;
+  } catch (const std::bad_alloc &) {
+    printError("out of memory; raise the limit of the process (ulimit -v)");
+  } catch (const std::exception &error) {
+    printError(error.what());
+  }
+  return errorStatus;
 }
 
 } // namespace ashlar::rt

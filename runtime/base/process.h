@@ -19,6 +19,10 @@ void printError(std::string message);
 // Flushes standard output. Returns false, after an error line, when not all could be written.
 bool finishOutput();
 
+// Runs a tool, and returns its exit status: `errorStatus` after an exception, which becomes one line, and where the output cannot be
+// written.
+int runTool(int (*run)(int argc, char **argv), int argc, char **argv, int errorStatus);
+
 } // namespace ashlar::rt
 
 #endif // ASHLAR_RUNTIME_BASE_PROCESS_H

@@ -13,8 +13,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <exception>
-#include <new>
 
 using namespace ashlar;
 
@@ -80,14 +78,5 @@ int run(int argc, char **argv) {
 } // namespace
 
 int main(int argc, char **argv) {
-  rt::prepareProcess();
-  try {
-    const int status = run(argc, argv);
-    return rt::finishOutput() ? status : kError;
-  } catch (const std::bad_alloc &) {
-    rt::printError("out of memory; raise the limit of the process (ulimit -v)");
-  } catch (const std::exception &error) {
-    rt::printError(error.what());
-  }
-  return kError;
+  return rt::runTool(run, argc, argv, kError);
 }

@@ -12,8 +12,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
-#include <new>
 
 using namespace ashlar;
 
@@ -63,14 +61,5 @@ int run(int argc, char **argv) {
 } // namespace
 
 int main(int argc, char **argv) {
-  rt::prepareProcess();
-  try {
-    const int status = run(argc, argv);
-    return rt::finishOutput() ? status : kError;
-  } catch (const std::bad_alloc &) {
-    rt::printError("out of memory; raise the limit of the process (ulimit -v)");
-  } catch (const std::exception &error) {
-    rt::printError(error.what());
-  }
-  return kError;
+  return rt::runTool(run, argc, argv, kError);
 }

@@ -15,8 +15,6 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdio>
-#include <exception>
-#include <new>
 
 using namespace ashlar;
 
@@ -195,14 +193,5 @@ int run(int argc, char **argv) {
 } // namespace
 
 int main(int argc, char **argv) {
-  rt::prepareProcess();
-  try {
-    const int status = run(argc, argv);
-    return rt::finishOutput() ? status : 1;
-  } catch (const std::bad_alloc &) {
-    rt::printError("out of memory; raise the limit of the process (ulimit -v)");
-  } catch (const std::exception &error) {
-    rt::printError(error.what());
-  }
-  return 1;
+  return rt::runTool(run, argc, argv, 1);
 }

@@ -79,6 +79,8 @@ TEST_CASE("options: faults name the option and the remedy", "[options]") {
       {{"--text", "a", "--text", "b"}, "--text is given 2 times; give it once"},
       {{"--text"}, "--text: 1 required FILE missing"},
       {{"--text", "--flag"}, "--text: 1 required FILE missing"},
+      {{"--text", "--count=3"}, "--text: 1 required FILE missing"},
+      {{"--text", "--help"}, "--text: 1 required FILE missing"},
       {{"--text", ""}, "--text: its value is empty; give it one, or leave the option out"},
       {{"--text="}, "--text: its value is empty; give it one, or leave the option out"},
       {{"--kind="}, "--kind: its value is empty; give it one, or leave the option out"},

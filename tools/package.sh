@@ -10,6 +10,7 @@ cd "$root"
 for program in patchelf dpkg-shlibdeps zstd; do
   command -v "$program" > /dev/null || { echo "error: $program is not on the PATH; install patchelf, dpkg-dev and zstd" >&2; exit 1; }
 done
+python3 -c "import setuptools, wheel" || { echo "error: python3 has no setuptools or wheel; install python3-setuptools and python3-wheel" >&2; exit 1; }
 tools/setup.sh
 cmake --preset release > /dev/null
 ninja -C build-release

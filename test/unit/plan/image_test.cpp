@@ -11,6 +11,7 @@
 #include "dialects/nn/programs.h"
 #include "passes/lower/calls/library_product.h"
 #include "runtime/abi/ashlar_rt.h"
+#include "runtime/abi/components.h"
 #include "test/unit/plan/loaded_image.h"
 #include "test/unit/reference/parsed_module.h"
 
@@ -22,6 +23,13 @@
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
 #include <catch2/catch.hpp>
 #include <fstream>
+
+// A loaded program refers to components of the runtime, which this test program has no other need of.
+extern "C" {
+#define ASHLAR_DEFINE_COMPONENT(name) char ASHLAR_RT_COMPONENT(name);
+ASHLAR_RT_COMPONENTS(ASHLAR_DEFINE_COMPONENT)
+#undef ASHLAR_DEFINE_COMPONENT
+}
 
 namespace ashlar::test::image_test {
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The program calls ashlar_rt_main() and refers to components of the runtime, which are defined here; so the test program exports its
-// symbols.
+// The program calls ashlar_rt_main(), which is defined here; so the test program exports its symbols.
 
 #include "test/unit/plan/loaded_image.h"
-
-#include "runtime/abi/components.h"
 
 #include "llvm/Support/Program.h"
 
@@ -17,12 +14,6 @@ static const ashlar_rt_image *received = nullptr;
 extern "C" int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **) {
   received = image;
   return argc;
-}
-
-extern "C" {
-#define ASHLAR_DEFINE_COMPONENT(name) char ASHLAR_RT_COMPONENT(name);
-ASHLAR_RT_COMPONENTS(ASHLAR_DEFINE_COMPONENT)
-#undef ASHLAR_DEFINE_COMPONENT
 }
 
 namespace ashlar::test {

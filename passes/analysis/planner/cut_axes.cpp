@@ -25,7 +25,7 @@ void cutBehind(MeshRefinement &refinement, StringAttr axis, int64_t count) {
   for (auto [begin, end] : refinement.pieces(axis)) {
     if (!isPart && begin < count && count < end && count % begin == 0 && end % count == 0) {
       auto refuse = []() -> InFlightDiagnostic { llvm_unreachable("a factor of the size of an axis"); };
-      LogicalResult cut = refinement.cut({axis.str(), /*before=*/1, /*size=*/count}, refuse);
+      [[maybe_unused]] LogicalResult cut = refinement.cut({axis.str(), /*before=*/1, /*size=*/count}, refuse);
       assert(succeeded(cut) && "the axis is one of the mesh");
     }
   }

@@ -65,6 +65,7 @@ void guardUpdate(func::FuncOp function, const UpdatePhase &update, Value isGood)
   for (auto read : function.front().getOps<nn::ReadOp>()) {
     reads.try_emplace(read.getVariable(), read);
   }
+  SymbolTable symbols(function->getParentOfType<ModuleOp>());
   DenseSet<Value> depending;
   for (nn::GradientOp gradient : update.gradients()) {
     llvm::for_each(gradient->getUsers(), [&](Operation *user) { depending.insert_range(user->getResults()); });
@@ -75,7 +76,8 @@ void guardUpdate(func::FuncOp function, const UpdatePhase &update, Value isGood)
       depending.insert_range(op->getResults());
     }
     auto write = dyn_cast<nn::WriteOp>(op);
-    if (write && (depends || write.getVariable() == nn::kUpdatesVariable)) {
+    if (write && (depends || write.getVariable() == nn::kUpdatesVariable) &&
+        !nn::isScratch(symbols.lookup<nn::VariableOp>(write.getVariable()))) { // the norm that is logged is that of the step
       guard(write, isGood, reads.lookup(write.getVariable()));
     }
   }

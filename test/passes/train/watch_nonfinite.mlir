@@ -59,6 +59,7 @@ nn.variable @mean : tensor<4xf32>
 // CLIPPED: %[[EVERYWHERE:.*]] = nn.broadcast %[[GOOD]]
 // CLIPPED: nn.select %[[EVERYWHERE]]
 // CLIPPED: nn.write @w
+// CLIPPED: nn.write @ashlar.gradient_norm, %[[NORM]]
 
 // NOTHING-LABEL: @train_step
 // NOTHING-NOT: nn.compare

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Calls libjpeg-turbo and libpng. libjpeg leaves a function by longjmp where it finds a fault, so no object with a destructor lives in a
-// frame that it leaves.
+// Calls libjpeg-turbo and libpng. They leave a function by longjmp where they find a fault, so no object with a destructor lives in a frame
+// that they leave.
 
 #include "runtime/data/formats/image_decoder.h"
 
@@ -10,6 +10,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <new>
 
 #include <jerror.h>
 #include <jpeglib.h>
@@ -45,13 +46,12 @@ void hearJpeg(j_common_ptr common, int level) {
   }
 }
 
-// Turns a row of four inks into three colors. Adobe's programs write inks inverted.
-void colorsOfInks(const uint8_t *inks, int64_t count, bool isInverted, uint8_t *to) {
+// Turns a row of four inks into three colors. Inks are taken as inverted, as Adobe's programs write them, with and without its marker.
+void colorsOfInks(const uint8_t *inks, int64_t count, uint8_t *to) {
   for (int64_t i = 0; i < count; ++i) {
-    const unsigned black = isInverted ? inks[4 * i + 3] : 255 - inks[4 * i + 3];
+    const unsigned black = inks[4 * i + 3];
     for (int64_t c = 0; c < 3; ++c) {
-      const unsigned ink = isInverted ? inks[4 * i + c] : 255 - inks[4 * i + c];
-      to[3 * i + c] = static_cast<uint8_t>((ink * black + 127) / 255);
+      to[3 * i + c] = static_cast<uint8_t>((inks[4 * i + c] * black + 127) / 255);
     }
   }
 }
@@ -80,7 +80,7 @@ bool runJpeg(jpeg_decompress_struct &jpeg, JpegFault &fault, const uint8_t *byte
     JSAMPROW to = hasInks ? inks.data() : row;
     jpeg_read_scanlines(&jpeg, &to, 1);
     if (hasInks) {
-      colorsOfInks(inks.data(), image.width, jpeg.saw_Adobe_marker == TRUE, row);
+      colorsOfInks(inks.data(), image.width, row);
     }
   }
   jpeg_finish_decompress(&jpeg);
@@ -89,46 +89,88 @@ bool runJpeg(jpeg_decompress_struct &jpeg, JpegFault &fault, const uint8_t *byte
 
 std::string decodeJpeg(const uint8_t *bytes, size_t size, DecodedImage &image) {
   thread_local std::vector<uint8_t> inks;
-  jpeg_decompress_struct jpeg = {};
   JpegFault fault = {};
-  jpeg.err = jpeg_std_error(&fault.manager);
+  struct Decoder {
+    jpeg_decompress_struct jpeg = {};
+    ~Decoder() { jpeg_destroy_decompress(&jpeg); }
+  } decoder;
+  decoder.jpeg.err = jpeg_std_error(&fault.manager);
   fault.manager.error_exit = leaveJpeg;
   fault.manager.emit_message = hearJpeg;
-  const bool isDecoded = runJpeg(jpeg, fault, bytes, size, image, inks);
-  jpeg_destroy_decompress(&jpeg);
-  if (isDecoded) {
+  if (runJpeg(decoder.jpeg, fault, bytes, size, image, inks)) {
     return "";
   }
   return fault.text[0] != '\0' ? "libjpeg: " + std::string(fault.text) : sizeFault(image.height, image.width);
 }
 
-std::string decodePng(const uint8_t *bytes, size_t size, DecodedImage &image) {
-  thread_local std::vector<uint8_t> withAlpha;
-  png_image png = {};
-  png.version = PNG_IMAGE_VERSION;
-  std::string fault;
-  if (png_image_begin_read_from_memory(&png, bytes, size) == 0) {
-    fault = "libpng: " + std::string(png.message);
-  } else if (static_cast<int64_t>(png.height) * png.width > kMostImagePixels) {
-    fault = sizeFault(png.height, png.width);
-  } else {
-    png.format = PNG_FORMAT_RGBA;
-    image.height = png.height;
-    image.width = png.width;
-    withAlpha.resize(4 * image.height * image.width);
-    if (png_image_finish_read(&png, nullptr, withAlpha.data(), 0, nullptr) == 0) {
-      fault = "libpng: " + std::string(png.message);
-    }
+// A file in memory, read by libpng, and its error as text.
+struct PngSource {
+  const uint8_t *at;
+  size_t left;
+  char fault[200];
+};
+
+void readPng(png_structp png, png_bytep to, size_t bytes) {
+  auto *source = static_cast<PngSource *>(png_get_io_ptr(png));
+  if (bytes > source->left) {
+    png_error(png, "the file is truncated");
   }
-  png_image_free(&png);
-  if (!fault.empty()) {
-    return fault;
+  std::memcpy(to, source->at, bytes);
+  source->at += bytes;
+  source->left -= bytes;
+}
+
+[[noreturn]] void leavePng(png_structp png, png_const_charp text) {
+  auto *source = static_cast<PngSource *>(png_get_error_ptr(png));
+  std::snprintf(source->fault, sizeof(source->fault), "%s", text);
+  png_longjmp(png, 1);
+}
+
+// Warnings are about chunks that are left out: they change no pixel.
+void ignorePng(png_structp, png_const_charp) {}
+
+// Returns whether the image was decoded; else the fault's text is set, or the image is too large. Pixels are the numbers in the file: gamma
+// and color profiles are not applied, and of 16 bits the upper 8 are taken.
+bool runPng(png_structp png, png_infop info, PngSource &source, DecodedImage &image) {
+  if (setjmp(png_jmpbuf(png)) != 0) {
+    return false;
   }
+  png_set_read_fn(png, &source, readPng);
+  png_read_info(png, info);
+  image.height = png_get_image_height(png, info);
+  image.width = png_get_image_width(png, info);
+  if (image.height * image.width > kMostImagePixels) {
+    return false;
+  }
+  png_set_expand(png); // palettes, 1 to 4 bits, and a transparent color, which becomes alpha
+  png_set_strip_16(png);
+  png_set_gray_to_rgb(png);
+  png_set_strip_alpha(png);
+  const int passes = png_set_interlace_handling(png);
+  png_read_update_info(png, info);
   image.pixels.resize(3 * image.height * image.width);
-  for (int64_t i = 0; i < image.height * image.width; ++i) {
-    std::memcpy(&image.pixels[3 * i], &withAlpha[4 * i], 3);
+  for (int64_t row = 0; row < passes * image.height; ++row) {
+    png_read_row(png, image.pixels.data() + 3 * image.width * (row % image.height), nullptr);
   }
-  return "";
+  return true;
+}
+
+std::string decodePng(const uint8_t *bytes, size_t size, DecodedImage &image) {
+  PngSource source = {bytes, size, {}};
+  struct Decoder {
+    png_structp png = nullptr;
+    png_infop info = nullptr;
+    ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+  } decoder;
+  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source, leavePng, ignorePng);
+  decoder.info = decoder.png != nullptr ? png_create_info_struct(decoder.png) : nullptr;
+  if (decoder.info == nullptr) {
+    throw std::bad_alloc();
+  }
+  if (runPng(decoder.png, decoder.info, source, image)) {
+    return "";
+  }
+  return source.fault[0] != '\0' ? "libpng: " + std::string(source.fault) : sizeFault(image.height, image.width);
 }
 
 // The source pixels of each pixel of a side, and their weights.

@@ -13,7 +13,7 @@
 
 namespace ashlar::rt {
 
-// Most pixels of an image: 1 GiB of memory with four channels.
+// Most pixels of an image: 768 MiB of memory.
 inline constexpr int64_t kMostImagePixels = int64_t{1} << 28;
 
 // An image, height x width x 3 bytes.
@@ -23,7 +23,8 @@ struct DecodedImage {
 };
 
 // Decodes the bytes of a file, whose first ones show its format. Gray images get three equal channels, CMYK ones are converted as Pillow
-// does it, an alpha channel is dropped, 16 bits become 8. Memory of `image` is used again. Returns the fault, "" for none.
+// does it, an alpha channel is dropped, of 16 bits the upper 8 are taken; gamma and color profiles are not applied. Memory of `image` is
+// used again. Returns the fault, "" for none. Throws std::bad_alloc.
 std::string decodeImage(const uint8_t *bytes, size_t size, DecodedImage &image);
 
 // A part of an image that is resized: `height` x `width` pixels whose first one begins at (top, left), in pixels of the source; each is as

@@ -50,21 +50,55 @@ Pixels smooth(int height, int width, int channels = 3) {
   return image;
 }
 
-std::string png(const Pixels &image) {
-  png_image header = {};
-  header.version = PNG_IMAGE_VERSION;
-  header.width = image.width;
-  header.height = image.height;
-  header.format = image.channels == 1 ? PNG_FORMAT_GRAY : image.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_RGBA;
-  png_alloc_size_t size = 0;
-  REQUIRE(png_image_write_to_memory(&header, nullptr, &size, 0, image.bytes.data(), 0, nullptr) != 0);
-  std::string bytes(size, '\0');
-  REQUIRE(png_image_write_to_memory(&header, bytes.data(), &size, 0, image.bytes.data(), 0, nullptr) != 0);
-  bytes.resize(size);
+// How a PNG file holds pixels.
+struct PngForm {
+  int bits = 8;     // of 16 the lower 8 are the complement of the upper
+  double gamma = 0; // that a viewer would apply; 0: none
+  int interlace = PNG_INTERLACE_NONE;
+  std::vector<png_color> palette; // of the pixels, whose color 1 is transparent
+};
+
+std::string png(const Pixels &image, const PngForm &form = {}) {
+  std::string bytes;
+  png_structp writer = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(writer);
+  png_set_write_fn(
+      writer, &bytes,
+      [](png_structp png, png_bytep from, size_t count) {
+        static_cast<std::string *>(png_get_io_ptr(png))->append(reinterpret_cast<char *>(from), count);
+      },
+      nullptr);
+  const int type = !form.palette.empty() ? PNG_COLOR_TYPE_PALETTE
+                   : image.channels == 1 ? PNG_COLOR_TYPE_GRAY
+                   : image.channels == 2 ? PNG_COLOR_TYPE_GRAY_ALPHA
+                   : image.channels == 3 ? PNG_COLOR_TYPE_RGB
+                                         : PNG_COLOR_TYPE_RGB_ALPHA;
+  png_set_IHDR(writer, info, image.width, image.height, form.bits, type, form.interlace, PNG_COMPRESSION_TYPE_DEFAULT,
+               PNG_FILTER_TYPE_DEFAULT);
+  if (form.gamma != 0) {
+    png_set_gAMA(writer, info, form.gamma);
+  }
+  if (!form.palette.empty()) {
+    const png_byte opacity[] = {255, 0};
+    png_set_PLTE(writer, info, form.palette.data(), static_cast<int>(form.palette.size()));
+    png_set_tRNS(writer, info, opacity, 2, nullptr);
+  }
+  std::vector<uint8_t> all;
+  for (uint8_t byte : image.bytes) {
+    all.push_back(byte);
+    all.resize(all.size() + (form.bits == 16 ? 1 : 0), static_cast<uint8_t>(~byte));
+  }
+  std::vector<png_bytep> rows;
+  for (int y = 0; y < image.height; ++y) {
+    rows.push_back(all.data() + all.size() / image.height * y);
+  }
+  png_set_rows(writer, info, rows.data());
+  png_write_png(writer, info, PNG_TRANSFORM_PACKING, nullptr);
+  png_destroy_write_struct(&writer, &info);
   return bytes;
 }
 
-std::string jpeg(const Pixels &image, bool isProgressive = false) {
+std::string jpeg(const Pixels &image, bool isProgressive = false, bool hasAdobeMarker = true) {
   jpeg_compress_struct encoder = {};
   jpeg_error_mgr errors = {};
   encoder.err = jpeg_std_error(&errors);
@@ -78,6 +112,7 @@ std::string jpeg(const Pixels &image, bool isProgressive = false) {
   encoder.in_color_space = image.channels == 1 ? JCS_GRAYSCALE : image.channels == 3 ? JCS_RGB : JCS_CMYK;
   jpeg_set_defaults(&encoder);
   jpeg_set_quality(&encoder, 98, TRUE);
+  encoder.write_Adobe_marker = encoder.write_Adobe_marker && hasAdobeMarker ? TRUE : FALSE;
   if (isProgressive) {
     jpeg_simple_progression(&encoder);
   }
@@ -163,6 +198,40 @@ TEST_CASE("images: PNG is decoded exactly, JPEG nearly; gray, alpha, inks and pr
       }
     }
   }
+}
+
+TEST_CASE("images: pixels are the numbers in the file, as Pillow reads them, whatever gamma, depth or marker it has", "[data][images]") {
+  DecodedImage image, other;
+  for (const int channels : {1, 2, 3, 4}) {
+    const Pixels source = smooth(13, 17, channels);
+    for (const PngForm &form : {PngForm{8, 1.0}, PngForm{8, 0.3}, PngForm{16}, PngForm{16, 1.0}, PngForm{8, 0, PNG_INTERLACE_ADAM7}}) {
+      INFO(channels << " channels, " << form.bits << " bits, gamma " << form.gamma << ", interlace " << form.interlace);
+      REQUIRE(decoded(png(source, form), image).empty());
+      REQUIRE(image.pixels.size() == 3 * 13 * 17);
+      for (int i = 0; i < 3 * 13 * 17; ++i) {
+        REQUIRE(image.pixels[i] == source.bytes[channels * (i / 3) + (channels < 3 ? 0 : i % 3)]);
+      }
+    }
+  }
+  // Palettes, and gray of fewer bits, whose greatest number is white.
+  const std::vector<png_color> colors = {{1, 2, 3}, {40, 50, 60}, {200, 0, 9}, {255, 254, 253}};
+  const Pixels numbers{2, 4, 1, {0, 1, 2, 3, 3, 2, 1, 0}};
+  for (const int bits : {2, 4, 8}) {
+    REQUIRE(decoded(png(numbers, {bits, 0, PNG_INTERLACE_NONE, colors}), image).empty());
+    for (int i = 0; i < 8; ++i) {
+      const png_color &color = colors[numbers.bytes[i]];
+      CHECK((image.pixels[3 * i] == color.red && image.pixels[3 * i + 1] == color.green && image.pixels[3 * i + 2] == color.blue));
+    }
+  }
+  REQUIRE(decoded(png(numbers, {2}), image).empty());
+  CHECK((image.pixels[0] == 0 && image.pixels[3] == 85 && image.pixels[6] == 170 && image.pixels[9] == 255));
+  // Inks are inverted with Adobe's marker and without it.
+  const Pixels inks = smooth(13, 17, 4);
+  REQUIRE(decoded(jpeg(inks), image).empty());
+  const std::string unmarked = jpeg(inks, false, /*hasAdobeMarker=*/false);
+  REQUIRE(unmarked.find("Adobe") == std::string::npos);
+  REQUIRE(decoded(unmarked, other).empty());
+  CHECK(image.pixels == other.pixels);
 }
 
 TEST_CASE("images: a part is resized by a triangle filter, larger and smaller", "[data][images]") {

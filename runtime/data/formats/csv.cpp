@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A data set of two tables, train.csv and eval.csv, read at the start. A feature names a column, or several by a list or wildcards, which
-// become a vector.
+// become a vector. Wildcards stand for the columns of train.csv in both splits.
 
 #include "runtime/data/dataset.h"
 #include "runtime/data/formats/csv_table.h"
@@ -44,22 +44,43 @@ std::vector<std::string> partsOf(const std::string &text) {
   return parts;
 }
 
-// Finds the columns of a file that a feature names, in the order of the list and, of a part with wildcards, of the file.
-Status findPlaces(const CsvTable &table, const std::string &column, std::vector<size_t> &places) {
+bool hasWildcards(const std::string &column) {
+  return column.find_first_of("*?") != std::string::npos;
+}
+
+Status noColumn(const CsvTable &table, const std::string &column) {
+  std::string known;
+  for (size_t i = 0; i < table.names().size() && i < 20; ++i) {
+    known += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", table.names()[i]);
+  }
+  return invalid("no column of \"{}\" matches \"{}\"; it has {}{}", table.path(), column, known, table.names().size() > 20 ? ", ..." : "");
+}
+
+// Finds the columns of a table that a feature names, in the order of the list. A part with wildcards stands for columns of `train`, in its
+// order: the table must have these and no others that match. `train` is the table itself for the train split.
+Status findPlaces(const CsvTable &table, const CsvTable &train, const std::string &column, std::vector<size_t> &places) {
+  const auto placeOf = [](const CsvTable &where, const std::string &name) {
+    return std::find(where.names().begin(), where.names().end(), name) - where.names().begin();
+  };
   for (const std::string &part : partsOf(column)) {
+    const CsvTable &named = hasWildcards(part) ? train : table;
     const size_t before = places.size();
-    for (size_t i = 0; i < table.names().size(); ++i) {
-      if (matchesPattern(part, table.names()[i])) {
-        places.push_back(i);
+    for (const std::string &name : named.names()) {
+      if (matchesPattern(part, name)) {
+        places.push_back(placeOf(table, name));
+        if (places.back() == table.names().size()) {
+          return noColumn(table, name);
+        }
       }
     }
     if (places.size() == before) {
-      std::string known;
-      for (size_t i = 0; i < table.names().size() && i < 20; ++i) {
-        known += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", table.names()[i]);
+      return noColumn(named, part);
+    }
+    for (const std::string &name : table.names()) {
+      if (matchesPattern(part, name) && placeOf(named, name) == static_cast<ptrdiff_t>(named.names().size())) {
+        return invalid("column \"{}\" of \"{}\" matches \"{}\" but \"{}\" has no such column; remove it or rename it", name, table.path(),
+                       part, named.path());
       }
-      return invalid("no column of \"{}\" matches \"{}\"; it has {}{}", table.path(), part, known,
-                     table.names().size() > 20 ? ", ..." : "");
     }
   }
   return {};
@@ -72,15 +93,15 @@ struct FeatureColumns {
 };
 
 // Reads the columns of a table that features name. `trained`: the columns whose words number these; null for the train split itself.
-Status readColumns(const CsvTable &table, const std::vector<std::string> &features, const std::vector<std::string> &categories,
-                   const std::vector<CsvColumn> *trained, FeatureColumns &result) {
+Status readColumns(const CsvTable &table, const CsvTable &train, const std::vector<std::string> &features,
+                   const std::vector<std::string> &categories, const std::vector<CsvColumn> *trained, FeatureColumns &result) {
   std::vector<size_t> read, ignored;
   for (const std::string &category : categories) {
-    ASHLAR_RETURN_IF_ERROR(findPlaces(table, category, ignored));
+    ASHLAR_RETURN_IF_ERROR(findPlaces(table, train, category, ignored));
   }
   for (const std::string &feature : features) {
     std::vector<size_t> found;
-    ASHLAR_RETURN_IF_ERROR(findPlaces(table, feature, found));
+    ASHLAR_RETURN_IF_ERROR(findPlaces(table, train, feature, found));
     for (size_t &place : found) {
       const size_t at = std::find(read.begin(), read.end(), place) - read.begin();
       if (at == read.size()) {
@@ -114,16 +135,17 @@ Status openCsv(const ashlar_rt_dataset &description, const std::string &director
   const std::vector<std::string> categories = description.categories ? partsOf(description.categories) : std::vector<std::string>();
   CsvTable train, eval;
   FeatureColumns trained, read;
-  if (split == Split::kTrain || !categories.empty()) { // the words are the train split's
+  if (split == Split::kTrain || !categories.empty() || std::any_of(features.begin(), features.end(), hasWildcards)) {
     ASHLAR_RETURN_IF_ERROR(CsvTable::open(directory + "/train.csv", train));
-    const bool onlyWords = split == Split::kEval;
-    ASHLAR_RETURN_IF_ERROR(readColumns(train, onlyWords ? categories : features, categories, nullptr, trained));
   }
-  if (split == Split::kEval) {
-    ASHLAR_RETURN_IF_ERROR(CsvTable::open(directory + "/eval.csv", eval));
-    ASHLAR_RETURN_IF_ERROR(readColumns(eval, features, categories, &trained.columns, read));
+  if (split == Split::kTrain) {
+    ASHLAR_RETURN_IF_ERROR(readColumns(train, train, features, categories, nullptr, read));
   } else {
-    read = std::move(trained);
+    if (!categories.empty()) { // the words are the train split's
+      ASHLAR_RETURN_IF_ERROR(readColumns(train, train, categories, categories, nullptr, trained));
+    }
+    ASHLAR_RETURN_IF_ERROR(CsvTable::open(directory + "/eval.csv", eval));
+    ASHLAR_RETURN_IF_ERROR(readColumns(eval, train, features, categories, &trained.columns, read));
   }
   const std::vector<CsvColumn> &columns = read.columns;
   const std::vector<std::vector<size_t>> &places = read.places;

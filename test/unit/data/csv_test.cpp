@@ -97,6 +97,23 @@ TEST_CASE("csv: words are numbered in the sorted order of the train split", "[da
              Contains("no column of \"") && Contains("matches \"town\""));
 }
 
+TEST_CASE("csv: wildcards stand for the columns of the train split in both splits", "[data][csv]") {
+  TemporaryFolder folder;
+  folder.write("train.csv", "pixel1,pixel2,pixel3,label\n1,2,3,0\n");
+  folder.write("eval.csv", "other,pixel3,label,pixel2,pixel1\n9,30,1,20,10\n");
+  const Description description({"pixel*", "label", "pixel?,label"});
+  const auto train = opened(description, folder), eval = opened(description, folder, Split::kEval);
+  CHECK(sampleOf<double>(*train, 0, 0) == Numbers{1, 2, 3});
+  CHECK(sampleOf<double>(*eval, 0, 0) == Numbers{10, 20, 30});
+  CHECK(sampleOf<double>(*eval, 1, 0) == Numbers{1});
+  CHECK(sampleOf<double>(*eval, 2, 0) == Numbers{10, 20, 30, 1});
+  CHECK_THAT(refusal(description, folder, "pixel1,pixel2,pixel4,label\n1,2,3,0\n", Split::kEval),
+             Contains("no column of \"" + folder.file("eval.csv") + "\" matches \"pixel3\"; it has \"pixel1\", "));
+  CHECK_THAT(refusal(description, folder, "pixel1,pixel2,pixel3,pixel4,label\n1,2,3,4,0\n", Split::kEval),
+             Contains("column \"pixel4\" of \"" + folder.file("eval.csv") + "\" matches \"pixel*\" but \"" + folder.file("train.csv") +
+                      "\" has no such column"));
+}
+
 TEST_CASE("csv: faults are named by file, line and column", "[data][csv]") {
   TemporaryFolder folder;
   const Description x({"x"});

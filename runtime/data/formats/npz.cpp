@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A data set in NumPy's archives: a member a column, whose first dim counts the samples. Stored members are read in place, deflated ones
-// once at the start.
+// A data set in NumPy's archives: a member a column, whose first dim counts the samples. Stored members stay in place, deflated ones are
+// inflated once at the start, when the checksums of both are checked.
 
 #include "runtime/data/dataset.h"
 #include "runtime/data/formats/npy.h"
@@ -58,13 +58,11 @@ const ZipMember *findMember(const ZipFile &archive, const std::vector<std::strin
   return nullptr;
 }
 
-// Reads the header of a member, and its elements where they are deflated.
+// Reads the header of a member and finds its elements.
 Status openColumn(const ZipFile &archive, const ZipMember &member, Column &column, NpzColumn &data, uint64_t &count) {
   const std::string name = archive.path() + ":" + member.name;
-  if (member.isDeflated) {
-    ASHLAR_RETURN_IF_ERROR(archive.inflate(member, data.inflated));
-  }
-  const char *bytes = member.isDeflated ? data.inflated.data() : archive.stored(member);
+  const char *bytes = nullptr;
+  ASHLAR_RETURN_IF_ERROR(archive.read(member, data.inflated, bytes));
   NpyHeader header;
   ASHLAR_RETURN_IF_ERROR(readNpyHeader(name, bytes, member.bytes, header));
   if (header.shape.empty()) {

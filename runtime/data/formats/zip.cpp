@@ -157,7 +157,6 @@ Status ZipFile::readEntry(uint64_t &at, uint64_t end) {
     return invalid("\"{}\" is damaged: entry {} of its directory is malformed; copy it again", filePath, allMembers.size() + 1);
   }
   member.name.assign(entry + kEntryBytes, nameBytes);
-  std::replace_if(member.name.begin(), member.name.end(), [](char c) { return c < ' ' || c > '~' || c == '"'; }, '?'); // for errors
   const uint16_t method = numberAt<uint16_t>(entry + 10);
   if ((numberAt<uint16_t>(entry + 8) & kEncryptedFlag) != 0 || (method != kStored && method != kDeflated)) {
     return invalid("member \"{}\" of \"{}\" is encrypted or of compression method {}; numpy writes methods 0 and 8", member.name, filePath,
@@ -194,8 +193,20 @@ Status ZipFile::locate(ZipMember &member, uint64_t headerOffset, uint64_t direct
                  filePath, member.name, member.storedBytes, headerOffset, directory);
 }
 
+Status ZipFile::read(const ZipMember &member, std::vector<char> &inflated, const char *&bytes) const {
+  inflated.clear();
+  if (member.isDeflated) {
+    ASHLAR_RETURN_IF_ERROR(inflate(member, inflated));
+  }
+  bytes = member.isDeflated ? inflated.data() : mapping.data() + member.offset;
+  const uLong checksum = crc32_z(0, reinterpret_cast<const Bytef *>(bytes), member.bytes);
+  ASHLAR_RETURN_IF_ERROR(check()); // rather that it was cut
+  return checksum == member.checksum
+             ? Status()
+             : invalid("member \"{}\" of \"{}\" is damaged: its checksum is another one; copy it again", member.name, filePath);
+}
+
 Status ZipFile::inflate(const ZipMember &member, std::vector<char> &bytes) const {
-  bytes.clear();
   z_stream stream = {};
   if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
     return unavailable("cannot read \"{}\": out of memory", filePath);
@@ -208,7 +219,7 @@ Status ZipFile::inflate(const ZipMember &member, std::vector<char> &bytes) const
     const uint64_t done = bytes.size(), room = std::min(kPart, member.bytes - done);
     bytes.resize(done + room);
     const uint64_t given = std::min<uint64_t>(kPart, member.storedBytes - taken);
-    stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(stored(member) + taken));
+    stream.next_in = reinterpret_cast<Bytef *>(const_cast<char *>(mapping.data() + member.offset + taken));
     stream.avail_in = static_cast<uInt>(given);
     stream.next_out = reinterpret_cast<Bytef *>(bytes.data() + done);
     stream.avail_out = static_cast<uInt>(room);
@@ -220,18 +231,11 @@ Status ZipFile::inflate(const ZipMember &member, std::vector<char> &bytes) const
     }
   }
   inflateEnd(&stream);
-  const bool isWhole = result == Z_STREAM_END && bytes.size() == member.bytes && taken == member.storedBytes;
-  // In parts: zlib counts bytes in 32 bits.
-  uLong checksum = crc32(0, nullptr, 0);
-  for (uint64_t at = 0; isWhole && at < bytes.size(); at += kPart) {
-    checksum = crc32(checksum, reinterpret_cast<const Bytef *>(bytes.data() + at), static_cast<uInt>(std::min(kPart, bytes.size() - at)));
+  if (result != Z_STREAM_END || bytes.size() != member.bytes || taken != member.storedBytes) {
+    return invalid("member \"{}\" of \"{}\" is damaged: {} of its {} bytes could be inflated; copy it again", member.name, filePath,
+                   bytes.size(), member.bytes);
   }
-  if (!isWhole || checksum != member.checksum) {
-    return invalid("member \"{}\" of \"{}\" is damaged: {}; copy it again", member.name, filePath,
-                   isWhole ? "its checksum is another one"
-                           : fmt::format("{} of its {} bytes could be inflated", bytes.size(), member.bytes));
-  }
-  return check();
+  return {};
 }
 
 } // namespace ashlar::rt

@@ -34,19 +34,18 @@ public:
   const std::string &path() const { return filePath; }
   const std::vector<ZipMember> &members() const { return allMembers; }
 
-  // Returns the bytes of a member in the archive.
-  const char *stored(const ZipMember &member) const { return mapping.data() + member.offset; }
+  // Finds the bytes of a member, in the archive or, of a deflated one, in `inflated`, and checks their checksum: all of them are read. Takes
+  // no more memory than they have.
+  Status read(const ZipMember &member, std::vector<char> &inflated, const char *&bytes) const;
 
-  // Inflates a member and checks its checksum. Fails without more memory than its bytes.
-  Status inflate(const ZipMember &member, std::vector<char> &bytes) const;
-
-  // Fails when the archive was cut since open().
+  // Fails when the archive was changed since open().
   Status check() const { return mapping.check(); }
 
 private:
   Status readDirectory();
   Status readEntry(uint64_t &at, uint64_t end);
   Status locate(ZipMember &member, uint64_t headerOffset, uint64_t directory, uint64_t &end) const;
+  Status inflate(const ZipMember &member, std::vector<char> &bytes) const;
 
   std::string filePath;
   MappedFile mapping;

@@ -174,6 +174,21 @@ TEST_CASE("npz: stored and deflated members, at any offset, with and without zip
   CHECK((aligned > 72 && aligned < 144)); // some stored ones are, and all inflated ones
 }
 
+TEST_CASE("npz: names of members are any bytes, such as UTF-8", "[data][npz]") {
+  TemporaryFolder folder;
+  const float first[2] = {1, 2}, second[2] = {3, 4};
+  const std::string a = npyOf(folder, ASHLAR_RT_F32, {2}, first), b = npyOf(folder, ASHLAR_RT_F32, {2}, second);
+  folder.write("train.npz", Archive().add("\u00e4.npy", a).add("\u00f6.npy", b).bytes());
+  Description description("train.npz", "eval.npz");
+  description.features[0].column = "\u00f6";
+  description.features[1].column = "\u00e4";
+  std::unique_ptr<Dataset> dataset;
+  const Status status = openDataset(description.dataset, folder.path(), Split::kTrain, dataset);
+  INFO(status.message());
+  REQUIRE(status.ok());
+  CHECK((sampleOf<float>(*dataset, 0, 1)[0] == 4 && sampleOf<float>(*dataset, 1, 0)[0] == 1));
+}
+
 TEST_CASE("npz: members that are missing or do not fit are named", "[data][npz]") {
   TemporaryFolder folder;
   const float ones[6] = {1, 1, 1, 1, 1, 1};
@@ -214,6 +229,13 @@ TEST_CASE("npz: forged and damaged archives are refused", "[data][npz]") {
   CHECK_THAT(forged([](Archive &a) { a.members[0].bytes += 1; }), Contains("20128 of its 20129 bytes could be inflated"));
   CHECK_THAT(forged([](Archive &a) { a.members[0].storedBytes -= 1; }), Contains("could be inflated"));
   CHECK_THAT(forged([](Archive &a) { a.members[0].checksum ^= 1; }), Contains("its checksum is another one"));
+  CHECK_THAT(forged([](Archive &a) { a.members[0].checksum ^= 1; }, false),
+             Contains("member \"x.npy\"") && Contains("its checksum is another one"));
+  for (const size_t at : {size_t{200}, npy.size() - 1}) { // of the elements
+    std::string changed = Archive().add("x.npy", npy).bytes();
+    changed[30 + 5 + at] ^= 0x40;
+    CHECK_THAT(refusal(folder, changed), Contains("its checksum is another one"));
+  }
   CHECK_THAT(forged([](Archive &a) { a.members[1].offset = 0; }), Contains("its members \"x.npy\" and \"y.npy\" overlap"));
   CHECK_THAT(forged([](Archive &a) { a.members[1].name = "x.npy"; }), Contains("has two members \"x.npy\""));
   CHECK_THAT(forged([](Archive &a) { a.members[1].offset += 1; }), Contains("member \"y.npy\" has"));

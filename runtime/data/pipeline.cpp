@@ -289,7 +289,8 @@ Status Pipeline::create(const PipelineOptions &options, Pipeline &pipeline) {
     pipeline.state = std::move(state);
     return {};
   } catch (const std::bad_alloc &) {
-    return unavailable("the {} split of the data set does not fit into memory", splitName(options.split));
+    return unavailable("the {} split of the data set{} does not fit into memory; raise the limit of the process (ulimit -v)",
+                       splitName(options.split), options.directory.empty() ? "" : fmt::format(" in \"{}\"", options.directory));
   } catch (const std::system_error &error) {
     const std::string what = options.threads > 1 ? fmt::format("{} threads that prepare", options.threads) : "thread that prepares";
     return unavailable("cannot start the {} batches: {}; {}raise the limits on processes and memory (ulimit -u, ulimit -v)", what,

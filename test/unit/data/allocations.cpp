@@ -11,6 +11,7 @@
 namespace {
 
 std::atomic<uint64_t> count{0};
+std::atomic<size_t> mostBytes{SIZE_MAX};
 
 } // namespace
 
@@ -32,12 +33,21 @@ uint64_t allocations() {
 
 #ifdef ASHLAR_SANITIZER_MALLOC
 
+bool ashlar::test::limitAllocations(size_t) {
+  return false;
+}
+
 // The sanitizers have a malloc of their own, which calls this.
 extern "C" void __sanitizer_malloc_hook(const volatile void *pointer, size_t bytes) {
   ++count;
 }
 
 #else
+
+bool ashlar::test::limitAllocations(size_t bytes) {
+  mostBytes = bytes;
+  return true;
+}
 
 extern "C" {
 
@@ -48,6 +58,10 @@ void *__libc_memalign(size_t alignment, size_t bytes);
 
 void *malloc(size_t bytes) {
   ++count;
+  if (bytes > mostBytes) {
+    errno = ENOMEM;
+    return nullptr;
+  }
   return __libc_malloc(bytes);
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/base/philox.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/formats/image_decoder.h"
+#include "test/unit/data/allocations.h"
 #include "test/unit/data/read_sample.h"
 #include "test/unit/data/temporary_folder.h"
 
@@ -324,6 +325,63 @@ TEST_CASE("images: classes by sorted folders, the middle in evaluation, random p
   CHECK(first == sampleOf<uint8_t>(*middle, 0, 0));
 }
 
+TEST_CASE("images: subfolders of a class are walked in torchvision's order", "[data][images]") {
+  TemporaryFolder folder;
+  // sorted(os.walk(...)): by the path of the folder, then by the name. Red tells the file.
+  const std::vector<std::string> order = {"train/a/0.png",       "train/a/z.png",       "train/a/sub/1.png",
+                                          "train/a/sub-b/2.png", "train/a/sub/c/3.png", "train/b/d/4.png"};
+  for (size_t i = 0; i < order.size(); ++i) {
+    write(folder, order[i], png({4, 4, 1, std::vector<uint8_t>(16, static_cast<uint8_t>(i))}));
+  }
+  write(folder, "train/a/sub/notes.txt", "no image");
+  write(folder, "train/a/.hidden.webp", "not looked at");
+  std::filesystem::create_directories(folder.file("val"));
+  std::filesystem::create_directory_symlink(folder.file("train/b"), folder.file("val/b"));
+  const Description description(4, 4, 4, 0);
+  const auto train = opened(description, folder);
+  REQUIRE(train->samples() == 6);
+  const std::array expected = {0, 1, 2, 3, 4, 5};
+  for (size_t i = 0; i < order.size(); ++i) {
+    INFO(i);
+    CHECK(sampleOf<uint8_t>(*train, 0, i)[0] == expected[i]);
+    CHECK(sampleOf<int32_t>(*train, 1, i)[0] == (i == 5 ? 1 : 0));
+  }
+  CHECK(opened(description, folder, Split::kEval)->samples() == 1);
+  const auto refusal = [&] {
+    std::unique_ptr<Dataset> dataset;
+    return openDataset(description.dataset, folder.path(), Split::kTrain, dataset).message();
+  };
+  for (const char *name : {"5.WebP", "5.bmp", "5.tif", "5.tiff", "5.ppm", "5.gif"}) {
+    write(folder, "train/a/sub/" + std::string(name), "any bytes");
+    CHECK_THAT(refusal(), Contains("the image \"" + folder.file("train/a/sub/") + name + "\" is neither .jpg, .jpeg nor .png") &&
+                              Contains("convert it"));
+    std::filesystem::remove(folder.file("train/a/sub/" + std::string(name)));
+  }
+  std::filesystem::create_directory_symlink(folder.file("train/a"), folder.file("train/a/sub/again"));
+  CHECK_THAT(refusal(), Contains("folders deep; remove the link that leads back"));
+}
+
+TEST_CASE("images: an image that does not fit into memory is named", "[data][images]") {
+  TemporaryFolder folder;
+  const Description description(8, 8, 9, 0.08);
+  const Pixels large{2000, 3000, 1, std::vector<uint8_t>(2000 * 3000)};
+  for (const std::string &bytes : {png(large), jpeg(large)}) {
+    write(folder, "train/a/x.png", bytes);
+    const auto dataset = opened(description, folder);
+    std::vector<uint8_t> pixels(dataset->scratchBytes(0), 1);
+    if (!ashlar::test::limitAllocations(10 << 20)) {
+      WARN("skipped: a sanitizer has its own malloc");
+      return;
+    }
+    dataset->read(0, SampleRandom::evaluated(0), pixels.data());
+    ashlar::test::limitAllocations(SIZE_MAX);
+    CHECK(std::count(pixels.begin(), pixels.end(), 0) == 192);
+    CHECK(dataset->check().message() == "cannot read the image \"" + folder.file("train/a/x.png") +
+                                            "\": its 2000 x 3000 pixels do not fit into memory; scale it down, or raise the limit of the "
+                                            "process (ulimit -v)");
+  }
+}
+
 TEST_CASE("images: damaged files and wrong folders are named", "[data][images]") {
   TemporaryFolder folder;
   const Description description(8, 8, 9, 0.08);
@@ -341,6 +399,7 @@ TEST_CASE("images: damaged files and wrong folders are named", "[data][images]")
   CHECK_THAT(refusal(), Contains("no .jpg, .jpeg or .png file is in the class's folder \"" + folder.file("train/a") + "\""));
   const std::string good = jpeg(smooth(64, 64));
   write(folder, "train/a/x.jpg", good);
+  CHECK_THAT(refusal(Split::kEval), Contains("cannot open the folder \"" + folder.file("val") + "\""));
   write(folder, "val/b/x.jpg", good);
   CHECK_THAT(refusal(Split::kEval), Contains("val/b\" is a class that \"" + folder.file("train") + "\" does not have"));
 

@@ -128,10 +128,39 @@ TEST_CASE("idx: a missing file and a cut gzip file are refused by name", "[data]
   folder.write("train-images-idx3-ubyte", images(3));
   folder.write("train-labels-idx1-ubyte.gz", bytes.substr(0, bytes.size() / 2));
   CHECK_THAT(openIdx({}, folder.path(), Split::kTrain, dataset).message(), Contains("truncated"));
-  // A damaged stream, not merely a short one.
-  bytes[bytes.size() / 2] = static_cast<char>(~bytes[bytes.size() / 2]);
-  folder.write("train-labels-idx1-ubyte.gz", bytes);
-  CHECK_THAT(openIdx({}, folder.path(), Split::kTrain, dataset).message(), Contains("train-labels-idx1-ubyte.gz"));
+  // Without all of its trailer, with junk behind it, with a wrong checksum, and a stream that is damaged: Python's gzip refuses each.
+  const auto refused = [&](const std::string &changed) {
+    folder.write("train-labels-idx1-ubyte.gz", changed);
+    const std::string message = openIdx({}, folder.path(), Split::kTrain, dataset).message();
+    CHECK_THAT(message, Contains("train-labels-idx1-ubyte.gz\" is ") && !Contains("<fd"));
+    return message;
+  };
+  for (const size_t missing : {1, 4, 8, 9}) {
+    CHECK_THAT(refused(bytes.substr(0, bytes.size() - missing)), Contains("truncated"));
+  }
+  CHECK_THAT(refused(bytes + "junk"), Contains("damaged behind its data: incorrect header check"));
+  CHECK_THAT(refused(bytes + bytes[0]), Contains("truncated behind its data"));
+  for (const size_t at : {bytes.size() - 6, bytes.size() - 1, bytes.size() / 2}) {
+    std::string changed = bytes;
+    changed[at] = static_cast<char>(~changed[at]);
+    CHECK_THAT(refused(changed), Contains("damaged"));
+  }
+}
+
+TEST_CASE("idx: a gzip file may have several members", "[data][idx]") {
+  TemporaryFolder folder;
+  const std::string all = images(3);
+  std::string bytes;
+  for (const std::string &part : {all.substr(0, 10), all.substr(10)}) {
+    writeGzip(folder.file("part.gz"), part);
+    std::ifstream stream(folder.file("part.gz"), std::ios::binary);
+    bytes.append(std::istreambuf_iterator<char>(stream), {});
+  }
+  folder.write("train-images-idx3-ubyte.gz", bytes);
+  folder.write("train-labels-idx1-ubyte", labels(std::string("\1\0\11", 3)));
+  std::unique_ptr<Dataset> dataset;
+  REQUIRE(openIdx({}, folder.path(), Split::kTrain, dataset).ok());
+  checkContents(*dataset);
 }
 
 } // namespace ashlar::test::idx_test

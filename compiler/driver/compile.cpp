@@ -338,10 +338,12 @@ private:
     for (const lower::MemoryUse &use : planning::countMemory(planned, variant)) {
       memory = use.bytes() > memory.bytes() ? use : memory; // of a pipeline, of a rank of the largest stage
     }
-    order = *lower::checkCollectiveOrder(planning::tablesOf(planned).front()); // ashlar-verify-exec let it pass
+    const SmallVector<exec::VariantOp> stages = planning::tablesOf(planned);
+    order = *lower::checkCollectiveOrder(stages.front()); // ashlar-verify-exec let it pass
     pipeline = planning::describePipeline(planned, variant, job);
     if (layoutReport) {
-      report::addPredictions(*layoutReport, planning::tablesOf(planned));
+      report::addPredictions(*layoutReport, stages);
+      layoutReport->plan = planOf(stages);
     }
   }
 
@@ -403,22 +405,25 @@ private:
     };
     info.seedTensor = nameIfThere(nn::kSeedVariable);
     info.stepTensor = nameIfThere(nn::kStepVariable);
-    for (exec::VariantOp stage : stages) {
-      if (pipeline) {
-        order = pipeline->stages[stage.getStage()].order;
-        memory = pipeline->stages[stage.getStage()].memory;
-      }
-      info.plan += (info.plan.empty() ? "" : "\n") + planOf(stage, info);
-    }
+    info.plan = planOf(stages);
     return info;
   }
 
-  std::string planOf(exec::VariantOp variant, const target::ImageInfo &info) {
-    return report::planText(variant,
-                            {info.modelName, targetText(), job.global_batch(), job.has_loss() ? variantList.deterministicRefusal : "",
-                             job.has_loss() ? report::optimizerText(job.optimizer()) : "", job::microBatches(job),
-                             variantList.variants.front().optimizerParallel ? report::optimizerParallelText(job.optimizer_parallel()) : "",
-                             memory, order, pipeline ? &*pipeline : nullptr, variantList.variants.front().ranksPerHost});
+  // Returns the lines of --plan of the executable, of all stages of the default variant.
+  std::string planOf(ArrayRef<exec::VariantOp> stages) {
+    std::string text;
+    for (exec::VariantOp stage : stages) {
+      const report::StageFacts *own = pipeline ? &pipeline->stages[stage.getStage()] : nullptr;
+      text += (text.empty() ? "" : "\n") +
+              report::planText(
+                  stage, {modelName(stage->getParentOfType<ModuleOp>()), targetText(), job.global_batch(),
+                          job.has_loss() ? variantList.deterministicRefusal : "",
+                          job.has_loss() ? report::optimizerText(job.optimizer()) : "", job::microBatches(job),
+                          variantList.variants.front().optimizerParallel ? report::optimizerParallelText(job.optimizer_parallel()) : "",
+                          own ? own->memory : memory, own ? own->order : order, pipeline ? &*pipeline : nullptr,
+                          variantList.variants.front().ranksPerHost});
+    }
+    return text;
   }
 
   LogicalResult generate() {

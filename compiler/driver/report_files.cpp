@@ -34,7 +34,7 @@ llvm::Error writePage(const command::Options &options, const report::LayoutRepor
   }
   if (!options.trace.empty()) {
     auto text = readShown("--trace", options.trace);
-    auto run = text ? report::measuredRun((*text)->getBuffer(), options.trace, report.model) : text.takeError();
+    auto run = text ? report::measuredRun((*text)->getBuffer(), options.trace, report.plan) : text.takeError();
     if (!run) {
       return run.takeError();
     }

@@ -193,6 +193,7 @@ struct LayoutReport {
   std::vector<ProgramFact> mains;               // the training step, or the model; of a pipeline the programs of a step, by stage
   std::vector<ProgramFact> others;
   std::vector<VariableFact> variables;
+  std::string plan;        // the lines of --plan; empty: it does not fit
   lower::MemoryUse memory; // of a rank; no parts: not known
   lower::CollectiveOrder order;
   std::vector<OwnerFact> owners;                  // in the order of their numbers

@@ -309,9 +309,11 @@ private:
           ranks.empty() ? "" : ",", rank, variant.stage, rank % processes, variant.arena_bytes, slotsOf(variant), variant.slot_bytes,
           microseconds(each.clock.offset), microseconds(each.clock.error), each.lostInstructions, each.lostOthers);
     }
-    return fmt::format("{{\"model\":{},\"target\":{},\"first_step\":{},\"steps\":{},\"micro_batches\":{},\"stages\":{},\"ranks\":[{}]}}",
-                       jsonString(trace.image->model_name), jsonString(trace.image->target), trace.firstStep, trace.steps,
-                       trace.microBatches, stages.size(), ranks);
+    const char *plan = trace.image->plan;
+    return fmt::format(
+        "{{\"model\":{},\"target\":{},\"first_step\":{},\"steps\":{},\"micro_batches\":{},\"stages\":{},\"plan\":{},\"ranks\":[{}]}}",
+        jsonString(trace.image->model_name), jsonString(trace.image->target), trace.firstStep, trace.steps, trace.microBatches,
+        stages.size(), jsonString(plan != nullptr ? plan : ""), ranks);
   }
 
   // Hands on what was written so far, once that is much.

@@ -26,7 +26,7 @@ expect_error "--html names ./trace.json, which is the trace of --trace trace.jso
   "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_pipeline_1f1b.txtpb" --html ./trace.json --trace trace.json
 expect_error "--compare plan.json: it has no \"mesh\", which every report has; name a file that --report of this version wrote" \
   "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_pipeline_1f1b.txtpb" --html none.html --compare plan.json
-expect_error "--trace trace.json: it is a run of the model \"mlp\", and this is \"odd</script><img src=x onerror=\"window.taken = 1\"><!--\"; name a file that --trace of the executable wrote" \
-  "$tools/ashlarc" odd.onnx --job odd.txtpb --html none.html --trace trace.json
+expect_error "--trace trace.json: it is a run of another plan, with \"mesh dp=2, 2 devices a stage; 4 ranks\", and this plan has \"mesh dp=2, tp=4, 8 devices; 8 ranks\"; name a file that --trace of the executable wrote" \
+  "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_tensor_parallel.txtpb" --html none.html --trace trace.json
 [ ! -e none.html ] || fail "a refused page was written"
 python3 "$here/plan_page.py" . || fail "the page is not as it should be"

@@ -116,9 +116,23 @@ private:
   int64_t stepSumPs = 0, steps = 0;
 };
 
+// The lines of a plan that depend on the default variant alone.
+llvm::SmallVector<StringRef> linesOf(StringRef plan) {
+  llvm::SmallVector<StringRef> lines;
+  plan.split(lines, '\n');
+  llvm::erase_if(lines, [](StringRef line) { return line.starts_with("determinism "); });
+  return lines;
+}
+
+// "mesh dp=4, 4 devices; 4 ranks", of a line of a plan, whose texts stand below each other.
+std::string quoted(StringRef line) {
+  const auto [subject, fact] = line.split(' ');
+  return ("\"" + subject + (subject.empty() ? "" : " ") + fact.trim() + "\"").str();
+}
+
 } // namespace
 
-llvm::Expected<std::string> measuredRun(StringRef text, StringRef path, StringRef model) {
+llvm::Expected<std::string> measuredRun(StringRef text, StringRef path, StringRef plan) {
   auto refuse = [&](const llvm::Twine &fact) {
     return llvm::createStringError("--trace " + path + ": " + fact + "; name a file that --trace of the executable wrote");
   };
@@ -129,11 +143,16 @@ llvm::Expected<std::string> measuredRun(StringRef text, StringRef path, StringRe
   const Object *trace = parsed->getAsObject();
   const llvm::json::Array *events = trace ? trace->getArray("traceEvents") : nullptr;
   const Object *facts = trace ? trace->getObject("otherData") : nullptr;
-  if (!events || !facts || !facts->getString("model")) {
-    return refuse("it has no traceEvents, or no otherData with a model");
+  if (!events || !facts || !facts->getString("plan")) {
+    return refuse("it has no traceEvents, or no otherData with a plan");
   }
-  if (*facts->getString("model") != model) {
-    return refuse("it is a run of the model \"" + *facts->getString("model") + "\", and this is \"" + model + "\"");
+  llvm::SmallVector<StringRef> run = linesOf(*facts->getString("plan")), mine = linesOf(plan);
+  run.resize(std::max(run.size(), mine.size()));
+  mine.resize(run.size());
+  for (auto [theirs, own] : llvm::zip_equal(run, mine)) {
+    if (theirs != own) {
+      return refuse("it is a run of another plan, with " + quoted(theirs) + ", and this plan has " + quoted(own));
+    }
   }
   RunReader reader;
   for (auto [number, event] : llvm::enumerate(*events)) {

@@ -228,8 +228,8 @@ TEST_CASE("page: the tracks of a trace, its steps on average", "[report][page]")
     {"ph": "M", "pid": 1, "tid": 100000, "name": "process_name", "args": {"name": "rank 0"}},
     {"ph": "M", "pid": 1, "tid": 100001, "name": "thread_name", "args": {"name": "steps"}},
     {"ph": "M", "pid": 1, "tid": 100007, "name": "thread_name", "args": {"name": "empty"}}],
-    "otherData": {"model": "net", "first_step": 3, "steps": 2, "ranks": [{}, {}]}})";
-  llvm::Expected<std::string> text = report::measuredRun(trace, "t.json", "net");
+    "otherData": {"plan": "model  net\nmesh   dp=2\n", "first_step": 3, "steps": 2, "ranks": [{}, {}]}})";
+  llvm::Expected<std::string> text = report::measuredRun(trace, "t.json", "model  net\nmesh   dp=2\ndeterminism  --deterministic: why\n");
   REQUIRE(static_cast<bool>(text));
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(*text);
   REQUIRE(static_cast<bool>(value));
@@ -246,19 +246,23 @@ TEST_CASE("page: the tracks of a trace, its steps on average", "[report][page]")
   CHECK((*run.getArray("names"))[title].getAsString() == "</b>");
 }
 
-TEST_CASE("page: a trace of another model, or none, is refused", "[report][page]") {
+TEST_CASE("page: a trace of another plan, or none, is refused", "[report][page]") {
   const StringRef remedy = "; name a file that --trace of the executable wrote";
   auto refusal = [&](const char *text) {
-    const std::string error = errorOf(report::measuredRun(text, "t.json", "net"));
+    const std::string error = errorOf(report::measuredRun(text, "t.json", "model  net\nmesh   dp=4, 4 devices\n"));
     CHECK((StringRef(error).starts_with("--trace t.json: ") && StringRef(error).ends_with(remedy)));
     return error;
   };
   CHECK(refusal("[]").find("no traceEvents") != std::string::npos);
   CHECK(refusal("{").size() > remedy.size());
-  CHECK(refusal(R"({"traceEvents": [], "otherData": {}})").find("no otherData with a model") != std::string::npos);
-  CHECK(refusal(R"({"traceEvents": [], "otherData": {"model": "other"}})").find("the model \"other\", and this is \"net\"") !=
-        std::string::npos);
-  CHECK(refusal(R"({"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1}], "otherData": {"model": "net"}})")
+  CHECK(refusal(R"({"traceEvents": [], "otherData": {"model": "net"}})").find("no otherData with a plan") != std::string::npos);
+  CHECK(refusal(R"({"traceEvents": [], "otherData": {"plan": "model  net\nmesh   dp=2\n"}})")
+            .find("another plan, with \"mesh dp=2\", and this plan has \"mesh dp=4, 4 devices\"") != std::string::npos);
+  CHECK(refusal(R"({"traceEvents": [], "otherData": {"plan": "model  net\nmesh   dp=4, 4 devices\nstage        0 of 2\n"}})")
+            .find("another plan, with \"stage 0 of 2\", and this plan has \"\"") != std::string::npos);
+  CHECK(refusal(
+            R"({"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1}],
+                "otherData": {"plan": "model  net\nmesh   dp=4, 4 devices\n"}})")
             .find("event 0 has no") != std::string::npos);
 }
 

@@ -286,6 +286,7 @@ TEST_CASE("trace: the file tells of both ends of a message on one clock", "[runt
   CHECK_THAT(text, !Catch::Contains("wait until")); // shorter than a microsecond
   CHECK_THAT(text, Catch::Contains(R"("name":"process_name","args":{"name":"rank 1"})") && !Catch::Contains("planned"));
   CHECK_THAT(text, Catch::Contains(R"("clock_offset_us":1000.000,"clock_error_us":0.020,"lost_instructions":3,"lost_others":0)"));
+  CHECK_THAT(text, Catch::Contains(R"("plan":"a toy pipeline\u000a",)"));
   CHECK(text.find('\n' + std::string("\"")) != std::string::npos);
 }
 

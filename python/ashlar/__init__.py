@@ -13,8 +13,10 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import warnings
+from numbers import Integral
 from pathlib import Path
 
 __all__ = ["Error", "Result", "compile", "from_torch", "plan", "run", "version"]
@@ -33,21 +35,24 @@ class Result:
 
 
 def _tool(name):
-    """Returns the path of a program: of ASHLAR_PREFIX, of this package, or on the PATH."""
-    folders = [Path(os.environ["ASHLAR_PREFIX"]) / "bin"] if "ASHLAR_PREFIX" in os.environ else []
-    folders.append(Path(__file__).parent / "prefix" / "bin")
-    for folder in folders:
-        if os.access(folder / name, os.X_OK):
-            return str(folder / name)
-    found = shutil.which(name)
-    if found is None:
-        raise Error(f"{name} is neither in {folders[-1]} nor on the PATH; install the package again, or set ASHLAR_PREFIX")
-    return found
+    """Returns the path of a program: of ASHLAR_PREFIX, or else of this package, or on the PATH."""
+    prefix = os.environ.get("ASHLAR_PREFIX")
+    folder = Path(prefix or Path(__file__).parent / "prefix") / "bin"
+    places = [folder] if prefix else [folder, *os.get_exec_path()]
+    for found in filter(None, (shutil.which(name, path=str(place)) for place in places)):
+        if os.path.realpath(found) != os.path.realpath(sys.argv[0]):  # the command of this package, which asks for the program
+            return found
+    if prefix:
+        raise Error(f"ASHLAR_PREFIX is {prefix}, and {folder / name} is no program; correct it, or unset it")
+    raise Error(f"{name} is neither in {folder} nor on the PATH; install the package again, or set ASHLAR_PREFIX")
 
 
-def _call(command):
-    """Runs a command and returns its standard output."""
-    process = subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def _call(command, text=None):
+    """Runs a command, with a text as its standard input, and returns its standard output."""
+    try:
+        process = subprocess.run([str(part) for part in command], input=text, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        raise Error(f"cannot start {command[0]}: {error.strerror}; name a program, and of several ranks an installed launcher") from None
     if process.returncode != 0:
         lines = process.stderr.splitlines()
         errors = [line.removeprefix("error: ") for line in lines if line.startswith("error: ")]
@@ -68,25 +73,22 @@ def _arguments(options):
     return arguments
 
 
-class _Inputs:
-    """The files of a model and a job: their paths, or temporary files with their contents."""
-
-    def __init__(self, model, job):
-        self.folder = tempfile.TemporaryDirectory()
-        self.model = model
+def _compile(command, model, job, arguments):
+    """Runs a command of ashlarc on the paths of a model and a job, or on their contents, and returns its standard output."""
+    with tempfile.TemporaryDirectory() as folder:
         if hasattr(model, "SerializeToString"):  # an onnx.ModelProto
-            self.model = Path(self.folder.name) / "model.onnx"
-            self.model.write_bytes(model.SerializeToString())
-        self.job = job
+            outside = [tensor.name for tensor in model.graph.initializer if tensor.data_location == tensor.EXTERNAL]
+            if outside:
+                raise Error(f"{outside[0]} is in a file of external data, whose folder a ModelProto does not have; give the path of the "
+                            "model, or load it together with its data")
+            path = Path(folder) / "model.onnx"
+            path.write_bytes(model.SerializeToString())
+            model = path
+        text = None
         if isinstance(job, str) and ("\n" in job or "{" in job):
-            self.job = Path(self.folder.name) / "job.txtpb"
-            self.job.write_text(job)
-
-    def __enter__(self):
-        return [self.model, *(["--job", self.job] if self.job is not None else [])]
-
-    def __exit__(self, *_):
-        self.folder.cleanup()
+            job, text = "/dev/stdin", job  # files that it names are in the current folder
+        inputs = [model, *(["--job", job] if job is not None else [])]
+        return _call([_tool("ashlarc"), *command, *inputs, *arguments], text)
 
 
 def version():
@@ -98,12 +100,11 @@ def compile(model, job=None, output="model", **options):
     """Compiles a model to an executable, and returns its path.
 
     model: the path of an ONNX file, or an onnx.ModelProto.
-    job: the path of a job, or its text; None: the executable runs the model once.
+    job: the path of a job, or its text, which names files of the current folder; None: the executable runs the model once.
     output: the file to write.
     options: options of ashlarc, as in mesh="dp=4", memory="24GB", report="r.json", debug_info=True.
     """
-    with _Inputs(model, job) as inputs:
-        _call([_tool("ashlarc"), *inputs, *_arguments(options), "-o", output])
+    _compile([], model, job, [*_arguments(options), "-o", output])
     return str(output)
 
 
@@ -112,8 +113,7 @@ def plan(model, job, **options):
 
     options: options of ashlarc plan, as in mesh=["dp=4", "dp=2,tp=2"], sweep=True, memory="24GB".
     """
-    with _Inputs(model, job) as inputs:
-        return json.loads(_call([_tool("ashlarc"), "plan", *inputs, *_arguments(options), "--json", "-"]))["meshes"]
+    return json.loads(_compile(["plan"], model, job, [*_arguments(options), "--json", "-"]))["meshes"]
 
 
 def from_torch(module, example_inputs, job=None, output="model", onnx=None, input_names=None, output_names=None, **options):
@@ -146,13 +146,17 @@ def run(executable, ranks=1, launcher=("mpirun", "--quiet"), **options):
     """Runs an executable and returns its Result.
 
     ranks: more than one are started by `launcher`, followed by -n RANKS.
+    Result.metrics has the lines of the file that metrics="m.jsonl" names, by default of a temporary one.
     options: options of the executable, as in data="mnist", epochs=5, eval=True, checkpoint_dir="ckpt".
     """
+    if not isinstance(ranks, Integral) or ranks < 1:
+        raise Error(f"ranks is {ranks!r}; give a whole number from 1 on")
     program = str(Path(executable).absolute())
+    command = [*launcher, "-n", ranks, program] if ranks > 1 else [program]
     with tempfile.TemporaryDirectory() as folder:
-        metrics = Path(folder) / "metrics.jsonl"
-        command = [*launcher, "-n", ranks, program] if ranks > 1 else [program]
-        keeps = "--metrics" in _call([program, "--help"]) and "metrics" not in options
-        output = _call([*command, *_arguments(options), *(["--metrics", metrics] if keeps else [])])
-        lines = metrics.read_text().splitlines() if metrics.exists() else []
+        if options.get("metrics") is None and "--metrics" in _call([program, "--help"]):
+            options["metrics"] = Path(folder) / "metrics.jsonl"
+        output = _call([*command, *_arguments(options)])
+        metrics = Path(options.get("metrics") or folder)
+        lines = metrics.read_text().splitlines() if metrics.is_file() else []
     return Result(output, [json.loads(line) for line in lines])

@@ -4,11 +4,14 @@
 import os
 import sys
 
-from ashlar import _tool
+from ashlar import Error, _tool
 
 
 def _become(name):
-    os.execv(_tool(name), [name, *sys.argv[1:]])
+    try:
+        os.execv(_tool(name), [name, *sys.argv[1:]])
+    except (Error, OSError) as error:
+        sys.exit(f"error: {error}")
 
 
 def ashlarc():

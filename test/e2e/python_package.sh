@@ -9,8 +9,10 @@ export ASHLAR_PREFIX=$tools/.. PYTHONPATH=$source/python:$PYTHONPATH
 
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 cat > use.py <<'PY'
+import json
 import os
 import sys
+from types import SimpleNamespace
 
 import ashlar
 
@@ -32,6 +34,9 @@ assert len(losses[0]) == 2 and all(abs(a - b) < 1e-4 * a for a, b in zip(*losses
 
 
 class Model:  # an onnx.ModelProto
+    def __init__(self, *tensors):
+        self.graph = SimpleNamespace(initializer=tensors)
+
     def SerializeToString(self):
         return open("mlp.onnx", "rb").read()
 
@@ -53,6 +58,25 @@ expect_error("the memory is 1.00 MB", ashlar.compile, "mlp.onnx", job, "none", m
 expect_error("missing.onnx", ashlar.plan, "missing.onnx", job)
 expect_error("--bogus", ashlar.run, "two", ranks=2, bogus=1)
 assert not os.path.exists("none")
+expect_error("/nowhere: No such file or directory", ashlar.run, "nowhere")
+expect_error("/mlp.onnx: Permission denied", ashlar.run, "mlp.onnx")
+expect_error("cannot start no-mpirun: No such file", ashlar.run, "two", ranks=2, launcher=("no-mpirun",))
+for ranks in (0, -1, 1.5, "2"):
+    expect_error(f"ranks is {ranks!r}", ashlar.run, "two", ranks=ranks)
+expect_error("fc1.weight is in a file of external data", ashlar.compile, Model(SimpleNamespace(name="fc1.weight", data_location=1, EXTERNAL=1)), job, "none")
+
+# The lines of a file of the user's; a file that the text of a job names, in the current folder.
+assert ashlar.run("two", ranks=2, steps=20, metrics="m.jsonl").metrics == [json.loads(line) for line in open("m.jsonl")] != []
+pipelined = open(f"{jobs}/mlp_pipeline_1f1b.txtpb").read()
+ashlar.compile("mlp.onnx", pipelined, "saved", save_order="order.txt")
+ashlar.compile("mlp.onnx", pipelined.replace("schedule: ONE_F_ONE_B", 'order: "order.txt"'), "ordered")
+expect_error("other.txt", ashlar.plan, "mlp.onnx", pipelined.replace("schedule: ONE_F_ONE_B", 'order: "other.txt"'))
+
+# A prefix: none, or the place of the programs.
+for prefix in ("nowhere", ""):
+    os.environ["ASHLAR_PREFIX"], before = prefix, os.environ["ASHLAR_PREFIX"]
+    expect_error(f"ASHLAR_PREFIX is {prefix}, and" if prefix else "neither in", ashlar.version)
+    os.environ["ASHLAR_PREFIX"] = before
 PY
 cat > use_torch.py <<'PY'
 import os
@@ -95,3 +119,10 @@ assert len(ours) == 4, ours
 PY
 python3 use_torch.py || fail "a module of PyTorch does not train to PyTorch's losses"
 python3 use.py "$jobs" || fail "the module does not do what its page says"
+
+# The package's own command, where it is the only ashlarc.
+mkdir -p commands
+printf '#!%s\nfrom ashlar.programs import ashlarc\nashlarc()\n' "$(python3 -c 'import sys; print(sys.executable)')" > commands/ashlarc
+chmod +x commands/ashlarc
+[ "$(commands/ashlarc --version)" = "$("$tools/ashlarc" --version)" ] || fail "the command is not the program"
+expect_error "error: ashlarc is neither in" env ASHLAR_PREFIX= PATH="$PWD/commands" commands/ashlarc --version

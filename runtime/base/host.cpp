@@ -5,6 +5,8 @@
 #include "runtime/base/host.h"
 
 #include <algorithm>
+#include <cassert>
+#include <charconv>
 #include <climits>
 #include <csignal>
 #include <cstdlib>
@@ -22,6 +24,37 @@ std::string linkTarget(const char *path) {
   char target[256];
   ssize_t length = readlink(path, target, sizeof(target));
   return length > 0 ? std::string(target, static_cast<size_t>(length)) : std::string();
+}
+
+// A variable that is a whole number, and its value where it is not set.
+struct Variable {
+  const char *name;
+  int64_t least, most, fallback;
+};
+
+constexpr int64_t kMostSeconds = 100000, kMostHosts = 1 << 20;
+
+constexpr Variable kVariables[] = {
+    {"ASHLAR_CONNECT_SECONDS", 1, kMostSeconds, 120}, // until the ranks' GPUs are connected
+    {"ASHLAR_FORCE_HOSTS", 0, kMostHosts, 0},
+    {"ASHLAR_NO_PRODUCT_AUXILIARY", 0, 1, 0},
+    {"ASHLAR_NO_PRODUCT_SUMS", 0, 1, 0},
+    {"ASHLAR_PATIENCE", 1, kMostSeconds, 30},
+    {"ASHLAR_REPEAT_BATCH", 0, 1, 0},
+    {"ASHLAR_SHARE_DEVICE", 0, 1, 0},
+    {"PMI_FD", 0, INT_MAX, -1}, // the socket to a launcher that speaks PMI2
+};
+
+// Returns false for a text that is no number within the bounds.
+bool read(const Variable &variable, int64_t &value) {
+  value = variable.fallback;
+  const char *text = std::getenv(variable.name);
+  if (text == nullptr || *text == '\0') {
+    return true;
+  }
+  const char *end = text + std::strlen(text);
+  const std::from_chars_result result = std::from_chars(text, end, value);
+  return result.ec == std::errc() && result.ptr == end && value >= variable.least && value <= variable.most;
 }
 
 } // namespace
@@ -68,14 +101,27 @@ int grantedCores() {
   return count;
 }
 
-int64_t environmentInteger(const char *name, int64_t fallback) {
-  const char *text = std::getenv(name);
-  if (text == nullptr || *text == '\0') {
-    return fallback;
+Status checkEnvironment() {
+  for (const Variable &variable : kVariables) {
+    int64_t value = 0;
+    if (!read(variable, value)) {
+      return invalid("{} is \"{}\", not a number from {} to {}; correct it, or unset it", variable.name, std::getenv(variable.name),
+                     variable.least, variable.most);
+    }
   }
-  char *end = nullptr;
-  int64_t value = std::strtoll(text, &end, 10);
-  return *end == '\0' ? value : fallback;
+  return Status();
+}
+
+int64_t environmentInteger(std::string_view name) {
+  const auto variable = std::find_if(std::begin(kVariables), std::end(kVariables), [&](const Variable &each) { return each.name == name; });
+  assert(variable != std::end(kVariables) && "the table lacks the variable");
+  int64_t value = 0;
+  return read(*variable, value) ? value : variable->fallback;
+}
+
+bool isBoundByMpirun() {
+  const char *text = std::getenv("OMPI_MCA_orte_bound_at_launch");
+  return text != nullptr && *text != '\0' && std::strcmp(text, "0") != 0;
 }
 
 void endWithParent() {
@@ -87,9 +133,7 @@ void endWithParent() {
 }
 
 double patienceSeconds() {
-  constexpr int64_t kPatienceSeconds = 30;
-  int64_t given = environmentInteger("ASHLAR_PATIENCE", 0);
-  return static_cast<double>(given > 0 ? given : kPatienceSeconds);
+  return static_cast<double>(environmentInteger("ASHLAR_PATIENCE"));
 }
 
 uint64_t hashText(std::string_view text) {

@@ -5,6 +5,8 @@
 #ifndef ASHLAR_RUNTIME_BASE_HOST_H
 #define ASHLAR_RUNTIME_BASE_HOST_H
 
+#include "runtime/base/status.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -45,10 +47,16 @@ int grantedCores();
 // Makes the system kill this process when its parent ends. A launcher that is killed itself cannot end its ranks, which would go on alone.
 void endWithParent();
 
-// Returns the value of a whole-number environment variable; `fallback` when it is not set or not a number.
-int64_t environmentInteger(const char *name, int64_t fallback);
+// Checks the environment variables that are whole numbers: each is within the bounds of the table in host.cpp, empty or not set.
+Status checkEnvironment();
 
-// Returns how many seconds a rank waits for another before it reports: ASHLAR_PATIENCE, 30 when that is not set to a number above 0.
+// Returns the value of one of these variables; the table's default when it is empty, not set or refused by checkEnvironment().
+int64_t environmentInteger(std::string_view name);
+
+// Returns true if mpirun bound this process to cores of its choice.
+bool isBoundByMpirun();
+
+// Returns how many seconds a rank waits for another before it reports: ASHLAR_PATIENCE.
 double patienceSeconds();
 
 // Returns the 64-bit FNV-1a hash of the text.

@@ -66,7 +66,7 @@ Status checkInitFrom(const Options &options) {
 
 // Reads ASHLAR_REPEAT_BATCH, under which nothing is written that a later run could take for trained. `asked`: the option that asks for it.
 Status readRepeatsBatch(const char *asked, Options &options) {
-  options.repeatsBatch = environmentInteger("ASHLAR_REPEAT_BATCH", 0) != 0;
+  options.repeatsBatch = environmentInteger("ASHLAR_REPEAT_BATCH") != 0;
   if (options.repeatsBatch && asked != nullptr) {
     return invalid("{} but ASHLAR_REPEAT_BATCH=1 trains on the first batch alone, to measure steps; leave out one of them", asked);
   }

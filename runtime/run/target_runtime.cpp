@@ -20,7 +20,7 @@ Cores coresFor(const Options &options, const Job &job) {
   allowAllCores();
   int granted = usableCores();
   int threads = options.threads > 0 ? options.threads : std::max(1, granted / job.ranksOnHost());
-  bool mayLeave = environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0;
+  bool mayLeave = isBoundByMpirun();
   if (threads <= bound.count() || !mayLeave) {
     bound.apply();
     threads = options.threads > 0 ? threads : std::min(threads, bound.count());

@@ -25,7 +25,7 @@ public:
 
   Status create() {
     int count = 0;
-    if (rt::environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
+    if (rt::environmentInteger("ASHLAR_SHARE_DEVICE") != 0) {
       setenv("NCCL_HOSTID", std::to_string(host.rank()).c_str(), /*overwrite=*/1);
     }
     ASHLAR_RETURN_IF_ERROR(device.load(count));
@@ -131,8 +131,9 @@ std::string deviceSkipReason() {
   rt::CudaDevice device;
   int count = 0;
   Status loaded = device.load(count);
-  int ranks = static_cast<int>(rt::environmentInteger("OMPI_COMM_WORLD_LOCAL_SIZE", 1));
-  bool shared = rt::environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0;
+  const char *onHost = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  int ranks = onHost != nullptr ? std::atoi(onHost) : 1;
+  bool shared = rt::environmentInteger("ASHLAR_SHARE_DEVICE") != 0;
   if (loaded.ok() && ranks > count && !shared) {
     return fmt::format("{} ranks on this host but {} GPUs", ranks, count);
   }

@@ -152,6 +152,14 @@ for rank in 0 1; do
   [ "$(grep -c '^error: ' a.log)$(grep -c '^error: ' b.log)" = 11 ] || { cat a.log b.log >&2; fail "two ranks $rank: not one line each"; }
 done
 
+# Two jobs with one port.
+for log in a.log b.log; do
+  RANK=0 WORLD_SIZE=2 MASTER_PORT=29512 ASHLAR_PATIENCE=2 ./pair > $log 2>&1 &
+done
+wait
+grep -q '^error: another process has the local socket .*; start each rank once, and give each job of a host a MASTER_PORT of its own$' a.log b.log ||
+  { cat a.log b.log >&2; fail "two jobs with one MASTER_PORT"; }
+
 # Ranks in PID namespaces of their own are not taken for dead, and one that dies is noticed. The other one waits for it for a while.
 if unshare -p -f --kill-child true 2> /dev/null; then
   by_hand 0 unshare -p -f --kill-child ./pair --epochs 1000 > a.log 2>&1 &

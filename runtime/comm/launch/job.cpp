@@ -46,6 +46,7 @@ Status compare(const ProgramIdentity &mine, int rank, const ProgramIdentity &oth
 
 Job::Job() {
   environmentStatus = findLaunch(launched);
+  environmentStatus.update(checkEnvironment());
   place.processes = launched.ranks;
   place.rank = launched.rank;
   place.hostOfProcess.assign(static_cast<size_t>(place.processes), 0);
@@ -86,7 +87,7 @@ Status Job::openBook() {
     book = std::move(pmix);
   } else if (way == AddressExchange::kPmi2) {
     auto pmi2 = std::make_unique<Pmi2Book>();
-    ASHLAR_RETURN_IF_ERROR(pmi2->open(static_cast<int>(environmentInteger("PMI_FD", -1)), place.rank, place.processes));
+    ASHLAR_RETURN_IF_ERROR(pmi2->open(static_cast<int>(environmentInteger("PMI_FD")), place.rank, place.processes));
     name += pmi2->job();
     book = std::move(pmi2);
   } else if (way == AddressExchange::kMaster) {
@@ -105,7 +106,7 @@ Status Job::openBook() {
 
 // Finds the ranks of other hosts, where there are any, and makes a transport to them.
 Status Job::findHosts() {
-  const int64_t forced = std::min<int64_t>(environmentInteger("ASHLAR_FORCE_HOSTS", 0), place.processes);
+  const int64_t forced = std::min<int64_t>(environmentInteger("ASHLAR_FORCE_HOSTS"), place.processes);
   const bool oneHost = launched.isOnOneHost;
   const bool namesJob = launched.launcher != nullptr && launched.launcher->exchange == AddressExchange::kPmi2 && place.processes > 1;
   if (!book) {
@@ -150,6 +151,9 @@ Rendezvous Job::rendezvous() const {
   }
   rendezvous.self = static_cast<size_t>(place.indexOnHost(place.rank));
   rendezvous.patience = patienceSeconds();
+  if (launched.launcher != nullptr && launched.launcher->exchange == AddressExchange::kMaster) {
+    rendezvous.remedy += ", and give each job of a host a MASTER_PORT of its own";
+  }
   return rendezvous;
 }
 

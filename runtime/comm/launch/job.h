@@ -25,7 +25,7 @@ public:
   Job();
   ~Job();
 
-  // Checks the environment that a launcher sets.
+  // Checks the environment that a launcher or the user sets.
   Status check() const { return environmentStatus; }
 
   // Returns what that environment contains, without loading anything: rank 0 of 1 when no launcher started us.

@@ -155,7 +155,9 @@ Status MasterBook::open(int rank, int count, const MasterPlace &place) {
     uint16_t port = place.port;
     std::vector<Address> own;
     ASHLAR_RETURN_IF_ERROR(place.network.empty() ? Status() : findAddresses(place.network, own));
-    ASHLAR_RETURN_IF_ERROR(openListener(own.empty() ? nullptr : &own.front(), listener, port));
+    if (Status opened = openListener(own.empty() ? nullptr : &own.front(), listener, port); !opened.ok()) {
+      return unavailable("MASTER_PORT: {}; choose a free port, the same on all ranks", opened.message());
+    }
     for (int peer = 1; peer < count; ++peer) {
       connections.push_back({peer, kLane, {}});
     }

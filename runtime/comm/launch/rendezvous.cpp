@@ -112,8 +112,8 @@ public:
     socklen_t length = makeAddress(rendezvous.name, address);
     bool bound = listener.fd >= 0 && bind(listener.fd, reinterpret_cast<sockaddr *>(&address), length) == 0;
     if (!bound && errno == EADDRINUSE) {
-      return unavailable("another process has the local socket {} of rank {} of this job; start each rank once", rendezvous.name,
-                         rendezvous.ranks[rendezvous.self]);
+      return unavailable("another process has the local socket {} of rank {} of this job; {}", rendezvous.name,
+                         rendezvous.ranks[rendezvous.self], rendezvous.remedy);
     }
     if (!bound || listen(listener.fd, SOMAXCONN) != 0) {
       return unavailable("cannot open the local socket {} for the other ranks of this host: {}", rendezvous.name, std::strerror(errno));
@@ -178,7 +178,7 @@ private:
     if (found == rendezvous.ranks.end() || served[index]) {
       const Answer twice = Answer::kTwice;
       send(fd, &twice, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-      return invalid("two processes claim rank {} of this job; start each rank once", greeting.rank);
+      return invalid("two processes claim rank {} of this job; {}", greeting.rank, rendezvous.remedy);
     }
     served[index] = sendDescriptor(fd, descriptor);
     return Status();

@@ -17,11 +17,12 @@ namespace ashlar::rt {
 
 // The members of a rendezvous, and its place. Alike on all of them except for `self`.
 struct Rendezvous {
-  std::string name;       // of the socket
-  uint64_t token = 0;     // by which processes of the job know each other
-  std::vector<int> ranks; // of the host; the first offers
-  size_t self = 0;        // index into them
-  double patience = 0;    // seconds until all have to be there
+  std::string name;                            // of the socket
+  uint64_t token = 0;                          // by which processes of the job know each other
+  std::vector<int> ranks;                      // of the host; the first offers
+  size_t self = 0;                             // index into them
+  double patience = 0;                         // seconds until all have to be there
+  std::string remedy = "start each rank once"; // where another process is the same rank
 };
 
 // Sends `descriptor` to the other processes of the rendezvous, of the same user. Returns when all have it, with an error when some do not

@@ -19,14 +19,6 @@ namespace {
 
 constexpr useconds_t kPeriodMicroseconds = 50 * 1000;
 
-// How long the ranks may take to connect where ASHLAR_CONNECT_SECONDS does not say; collectives may take patienceSeconds() to get on.
-constexpr int64_t kConnectSeconds = 120;
-
-double connectSeconds() {
-  const int64_t given = environmentInteger("ASHLAR_CONNECT_SECONDS", 0);
-  return static_cast<double>(given > 0 ? given : kConnectSeconds);
-}
-
 // How long the main thread may take to notice a failure, and how long another rank to print one.
 constexpr double kNoticeSeconds = 2;
 constexpr useconds_t kGraceMicroseconds = 300 * 1000;
@@ -156,7 +148,7 @@ Status Watchdog::look() {
     since = now;
     return Status();
   }
-  double patience = nowBusy == kConnecting ? connectSeconds() : patienceSeconds();
+  double patience = nowBusy == kConnecting ? static_cast<double>(environmentInteger("ASHLAR_CONNECT_SECONDS")) : patienceSeconds();
   if (now - since < patience) {
     return Status();
   }

@@ -95,7 +95,7 @@ Status CudaContext::open(Communicator &communicator, const ashlar_rt_variant &va
   int count = 0;
   ASHLAR_RETURN_IF_ERROR(device.load(count));
   const Place &place = host->seat();
-  if (environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
+  if (environmentInteger("ASHLAR_SHARE_DEVICE") != 0) {
     // NCCL then takes the ranks for different hosts. Read when it is loaded.
     setenv("NCCL_HOSTID", fmt::format("ashlar-{}-{}", hashText(hostIdentity()), place.rank).c_str(), /*overwrite=*/1);
   }
@@ -103,7 +103,7 @@ Status CudaContext::open(Communicator &communicator, const ashlar_rt_variant &va
 }
 
 Status CudaContext::checkSharing() const {
-  if (environmentInteger("ASHLAR_SHARE_DEVICE", 0) != 0) {
+  if (environmentInteger("ASHLAR_SHARE_DEVICE") != 0) {
     return Status();
   }
   const Place &place = host->seat();

@@ -172,8 +172,8 @@ Status Matmuls::create(CudaDevice &gpu, CUdeviceptr memory, CUstream stream) {
   device = &gpu;
   workspace = memory;
   trials = stream;
-  splitsSums = environmentInteger("ASHLAR_NO_PRODUCT_SUMS", 0) != 0;
-  splitsActivations = environmentInteger("ASHLAR_NO_PRODUCT_AUXILIARY", 0) != 0;
+  splitsSums = environmentInteger("ASHLAR_NO_PRODUCT_SUMS") != 0;
+  splitsActivations = environmentInteger("ASHLAR_NO_PRODUCT_AUXILIARY") != 0;
   ASHLAR_RETURN_IF_ERROR(device->createEvent(tried));
   ASHLAR_RETURN_IF_ERROR(CublasLtLibrary::load(lt));
   return lt.check(lt.cublasLtCreate(&handle), "cannot initialise cuBLASLt");

@@ -19,7 +19,7 @@ constexpr int kMostDataThreads = 8;
 // for NCCL, while it polls: bound to one core by mpirun, they would take turns.
 Cores coresBesideGpu(const Options &, const Job &job) {
   int granted = grantedCores();
-  if (usableCores() < kThreadsBesideGpu && environmentInteger("OMPI_MCA_orte_bound_at_launch", 0) != 0) {
+  if (usableCores() < kThreadsBesideGpu && isBoundByMpirun()) {
     allowAllCores();
   }
   const int share = usableCores() / job.ranksOnHost() - kThreadsBesideGpu + 1;

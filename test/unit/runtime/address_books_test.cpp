@@ -308,6 +308,16 @@ TEST_CASE("master: rank 0 listens in one network", "[runtime][launcher]") {
   CHECK(other.ok());
 }
 
+TEST_CASE("master: the port is taken", "[runtime][launcher]") {
+  Socket taken;
+  uint16_t port = 0;
+  REQUIRE(openListener(/*address=*/nullptr, taken, port).ok());
+  MasterBook book;
+  const std::string message = book.open(0, 2, {"localhost", port, keyOf(7)}).message();
+  CHECK(message.find("MASTER_PORT: cannot open a socket at ") == 0);
+  CHECK(message.find(": Address already in use; choose a free port, the same on all ranks") != std::string::npos);
+}
+
 TEST_CASE("master: rank 0 ends", "[runtime][launcher]") {
   const MasterPlace place{"127.0.0.1", freePort(), keyOf(7)};
   Status found;

@@ -28,6 +28,7 @@ check "repeat batch: other losses" 1 '' cmp -s one repeated
 for option in "--checkpoint-dir kept" "--save-every 3" "--save-parameters kept" "--export kept.onnx"; do
   check "repeat batch: not with $option" error "^error: ${option%% *} but ASHLAR_REPEAT_BATCH=1 trains on the first batch alone" $repeat $option
 done
+check "a setting that is no number" error '^error: ASHLAR_PATIENCE is "abc", not a number from 1 to 100000; correct it, or unset it$' env ASHLAR_PATIENCE=abc "$toy" train 1
 check "evaluation without training" 0 '^eval: loss is [0-9.]+$' "$toy" train 1 --epochs 0 --eval
 check "steps" 0 '^trained 7 steps' "$toy" train 1 --steps 7
 check "steps count on in the next epoch" 0 '^epoch: 3 step: 50,' "$toy" train 1 --steps 450

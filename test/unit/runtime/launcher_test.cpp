@@ -4,6 +4,8 @@
 
 #include "runtime/comm/launch/launcher.h"
 
+#include "runtime/base/host.h"
+
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
@@ -40,7 +42,9 @@ constexpr const char *kAll[] = {"OMPI_COMM_WORLD_RANK",
                                 "PMI_SIZE",
                                 "PMI_FD",
                                 "MPI_LOCALRANKID",
-                                "MPI_LOCALNRANKS"};
+                                "MPI_LOCALNRANKS",
+                                "ASHLAR_PATIENCE",
+                                "ASHLAR_REPEAT_BATCH"};
 
 // The environment of one rank, and nothing of the one the test was started in.
 class Environment {
@@ -135,6 +139,22 @@ TEST_CASE("launcher: of two launchers, the inner one", "[runtime][launcher]") {
       "OMPI_COMM_WORLD_SIZE is 4 but WORLD_SIZE is \"2\", so two launchers started this rank; unset the variables of one of them, RANK and "
       "WORLD_SIZE for mpirun");
   CHECK(read(with(kMpirun, {{"RANK", "0"}, {"WORLD_SIZE", "4"}})).find("OMPI_COMM_WORLD_RANK is 1 but RANK is \"0\"") == 0);
+}
+
+TEST_CASE("environment: whole numbers within bounds", "[runtime][launcher]") {
+  auto check = [](const char *name, const char *value) {
+    const Environment environment({{name, value}});
+    return checkEnvironment().message();
+  };
+  for (const char *value : {"abc", "-3", "0", "3.5", "3 ", "+3", "100001", "18446744073709551617"}) {
+    CHECK(check("ASHLAR_PATIENCE", value) ==
+          std::string("ASHLAR_PATIENCE is \"") + value + "\", not a number from 1 to 100000; correct it, or unset it");
+  }
+  CHECK(check("PMI_FD", "4294967299") == "PMI_FD is \"4294967299\", not a number from 0 to 2147483647; correct it, or unset it");
+  CHECK(check("ASHLAR_REPEAT_BATCH", "yes") == "ASHLAR_REPEAT_BATCH is \"yes\", not a number from 0 to 1; correct it, or unset it");
+  CHECK(check("ASHLAR_PATIENCE", "") == "");
+  const Environment environment({{"ASHLAR_PATIENCE", "7"}});
+  CHECK((checkEnvironment().ok() && patienceSeconds() == 7 && environmentInteger("PMI_FD") == -1));
 }
 
 TEST_CASE("launcher: environments that cannot be", "[runtime][launcher]") {

@@ -134,6 +134,12 @@ class Browser:
         self.call("Input.dispatchMouseEvent", type="mouseReleased", **point)
         self.settle()
 
+    def choose(self, selector, path):
+        """Chooses a file in an element of a form."""
+        found = self.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")["result"]
+        self.call("DOM.setFileInputFiles", files=[os.path.abspath(path)], objectId=found["objectId"])
+        self.settle()
+
     def press(self, *keys):
         for key in keys:
             text = {"text": "\r"} if key == "Enter" else {"text": key} if len(key) == 1 else {}

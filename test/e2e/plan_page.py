@@ -178,9 +178,64 @@ def check_keys(page, report):
     shown = page.run("document.querySelector('.timeline [role=status]').textContent")
     kinds = report["instructions"][0]["kinds"]
     expect(shown.split()[0] in kinds and shown.split()[0] in page.run(DETAIL), f"the keys of the timeline: {shown}")
+    each = report["instructions"][0]
+    texts = [f"{each['kinds'][kind]} {{}}{report['modules']['name'][module]}" for kind, module in zip(each["kind"], each["module"])]
+    check_ends(page, "timeline", [text for text, begin, end, started in zip(texts, each["begin_ns"], each["end_ns"], each["started"]) if end > begin and not started])
     page.run("document.querySelector('#tabs [aria-selected=true]').focus()")
     page.press("ArrowRight")
     expect(page.run("location.hash") == "#memory", "the key right on the tabs")
+    check_ends(page, "chart:not(.timeline)", texts)
+
+
+def check_ends(page, chart, texts):
+    """The keys Home and End choose the first and the last instruction of a chart."""
+    expect(texts[0] != texts[-1], f"the ends of the {chart} are alike")
+    page.run(f"document.querySelector('.{chart} canvas').focus()")
+    for key, text in (("End", texts[-1]), ("Home", texts[0])):
+        page.press(key)
+        kind, module = text.split(" {}")
+        shown = page.run(f"document.querySelector('.{chart} [role=status]').textContent").split("\n")[0]
+        expect(shown.startswith(kind + " ") and shown.endswith(module), f"{key} on the {chart}: {shown}, not {kind} {module}")
+
+
+def check_search_behind_filter(page, report):
+    """A search that opens a row which the filter of its table hides empties the filter."""
+    page.press("3")
+    page.run("document.querySelector('#view .toolbar input').focus()")
+    page.type("zzz")
+    toolbar = "document.querySelector('#view .toolbar input').value + '|' + document.querySelector('#view .toolbar [role=status]').textContent"
+    count = len(report["collectives"])
+    expect(page.run(toolbar) == f"zzz|0 of {count}" and not page.run(CELLS), f"the filter: {page.run(toolbar)}")
+    page.run("document.activeElement.blur()")
+    page.press("/")
+    page.type("all_reduce gradient of fc2.weight")
+    page.press("Enter")
+    expect(page.run(toolbar) == f"|{count} of {count}" and len(page.run(CELLS)) == count, f"the filter after a search: {page.run(toolbar)}")
+    page.press("Escape")
+
+
+# Figures of the view Compare: {name: [this, other]}, as numbers where they have some.
+COMPARED = """Object.fromEntries([...document.querySelectorAll('#view table.small tbody tr')].map(
+  row => [row.cells[0].textContent.trim(), [...row.cells].slice(1).map(cell => cell.querySelector('[data-value]')?.dataset.value ?? cell.textContent)]))"""
+STATUS = "document.querySelector('#view [role=status]').textContent"
+
+
+def check_opened(page):
+    """Another report is opened by a file chooser, or dropped; other files are refused, and the comparison stays."""
+    other = read("two.json")
+    page.press("7")
+    expect(page.run("location.hash") == "#compare" and not page.run(COMPARED), "the view Compare without another report")
+    page.choose("#view input[type=file]", folder / "two.json")
+    page.wait(f"{STATUS} !== ''")
+    expect(page.run(COMPARED)["step, predicted"][1] == str(other["pipeline"]["step_ns"]), f"the opened report: {page.run(COMPARED)}")
+    page.press("1")
+    broken = {**other, "variables": [other["variables"][0], {"name": "w", "layout": "[{}]"}]}
+    for text, fault in ((json.dumps(broken), "it has no number at variables[1].bytes"), ("[]", "it has no object"), ("{", "JSON"), (json.dumps(read("plan.json")), "it has no list at collectives")):
+        page.run(f"""(() => {{ const data = new DataTransfer(); data.items.add(new File([{json.dumps(text)}], 'dropped.json'));
+          document.body.dispatchEvent(new DragEvent('drop', {{dataTransfer: data, bubbles: true, cancelable: true}})); }})()""")
+        page.wait(f"{STATUS}.includes({json.dumps(fault)})")
+        shown = page.run(STATUS)
+        expect(shown.startswith("dropped.json: ") and "--report" in shown and page.run(COMPARED), f"a dropped file: {shown}")
 
 
 def luminance(color):
@@ -235,7 +290,7 @@ def check_run(page):
     options = page.run("[...document.querySelectorAll('#view option')].map(e => e.textContent)")
     expect(options[0].startswith("step of stage 0") and options[1].startswith("step of stage 1") and len(options) == 2 + len(report["instructions"]), f"the steps: {options}")
     page.run("document.querySelector('#view canvas').focus()")
-    page.press("Home", "Enter")
+    page.press("Enter")
     values = page.run("[...document.querySelectorAll('#detail [data-value]')].map(e => Number(e.dataset.value))")
     peak = max((each["peak"]["bytes"], -each["stage"]) for each in report["instructions"])
     stage = next(each for each in report["pipeline"]["stages"] if each["stage"] == -peak[1])
@@ -258,8 +313,7 @@ def check_run(page):
     values = page.run("[...document.querySelectorAll('#detail [data-value]')].map(e => Number(e.dataset.value))")
     expect(len(values) == 2 and abs(values[0] - 1000 * first["ts"]) < 1e-3 and abs(values[1] - 1000 * first["dur"]) < 1e-3, f"the times of the first slice: {values}, {first}")
     page.click("[data-view=compare]")
-    rows = page.run("[...document.querySelectorAll('#view table.small tbody tr')].map(r => [...r.cells].map(c => c.querySelector('[data-value]')?.dataset.value ?? c.textContent))")
-    table = {row[0].strip(): row[1:] for row in rows}
+    table = page.run(COMPARED)
     expect([float(each) for each in table["step, predicted"]] == [report["pipeline"]["step_ns"], other["step"]["step_ns"]], f"steps side by side: {table['step, predicted']}")
     expect([float(each) for each in table["memory of a rank"]] == [report["memory"]["bytes"], other["memory"]["bytes"]], "memory side by side")
     layouts = page.run("document.querySelector('#view').innerText")
@@ -272,6 +326,8 @@ def check_plan(page):
     expect(part("plan.html", "plan") == table, "the table is not that of --json")
     for row, shown in page.run(CELLS).items():
         mesh = table["meshes"][int(row)]
+        if not mesh["fits"]:
+            expect(shown["memory"][1] != shown[""][1].removeprefix("above "), f"memory and limit of mesh {row} are alike: {shown}")
         expect([number(shown[name]) for name in ("step", "compute", "exposed", "sent", "memory")] ==
                [mesh["step_ns"], mesh["compute_ns"], mesh["exposed_ns"], mesh["bytes_sent"], mesh["memory"]["bytes"]], f"mesh {row}: {shown}")
     page.click("[data-row='0']")
@@ -310,6 +366,8 @@ def main():
         check_numbers(page, report)
         check_clicks(page, report)
         check_keys(page, report)
+        check_search_behind_filter(page, report)
+        check_opened(page)
         check_run(page)
         check_plan(page)
         check_names(page)

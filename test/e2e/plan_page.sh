@@ -24,7 +24,7 @@ echo 'mode: SEMI_AUTO mesh { axes { name: "dp" size: 2 } } rules { match: "</scr
 # The page itself may be the model of another run, never its own input.
 expect_error "--html names ./trace.json, which is the trace of --trace trace.json" \
   "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_pipeline_1f1b.txtpb" --html ./trace.json --trace trace.json
-expect_error "--compare plan.json: it has no \"mesh\", which every report has; name a file that --report of this version wrote" \
+expect_error "--compare plan.json: it has no list at collectives; name a file that --report of this version wrote" \
   "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_pipeline_1f1b.txtpb" --html none.html --compare plan.json
 expect_error "--trace trace.json: it is a run of another plan, with \"mesh dp=2, 2 devices a stage; 4 ranks\", and this plan has \"mesh dp=2, tp=4, 8 devices; 8 ranks\"; name a file that --trace of the executable wrote" \
   "$tools/ashlarc" mlp.onnx --job "$jobs/mlp_tensor_parallel.txtpb" --html none.html --trace trace.json

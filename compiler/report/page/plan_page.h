@@ -22,7 +22,8 @@ using PagePart = std::pair<llvm::StringRef, std::string>;
 // Returns the page with parts, of which none is twice.
 std::string planPage(llvm::StringRef model, llvm::ArrayRef<PagePart> parts);
 
-// Returns a report, as --report wrote it, on one line. Fails, naming `path`, where the text is none.
+// Returns a report, as --report wrote it, on one line. Fails, naming `path`, where the text lacks a member that the page reads, or one has
+// another type.
 llvm::Expected<std::string> compactReport(llvm::StringRef text, llvm::StringRef path);
 
 } // namespace ashlar::report

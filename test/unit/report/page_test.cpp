@@ -210,13 +210,25 @@ TEST_CASE("page: the data is deflated, names end no element", "[report][page]") 
 }
 
 TEST_CASE("page: another report is a report", "[report][page]") {
-  const std::string whole = R"({"model": "m", "mesh": [], "programs": [], "collectives": [], "variables": [], "modules": {}, "step": 1.5})";
+  const std::string head =
+      R"({"model": "m", "mesh": [{"axis": "dp", "size": 2}], "programs": [], "step": {"step_ns": 1.5}, "collectives": [],)";
+  auto refusal = [&](const std::string &text) {
+    const std::string error = errorOf(report::compactReport(text, "a.json"));
+    StringRef fact = error;
+    CHECK((fact.consume_front("--compare a.json: ") && fact.consume_back("; name a file that --report of this version wrote")));
+    return fact.str();
+  };
+  const std::string whole = head + R"("variables": [{"name": "w", "layout": "[{}]", "bytes": 8}], "more": null})";
   llvm::Expected<std::string> text = report::compactReport(whole, "a.json");
   REQUIRE(static_cast<bool>(text));
   CHECK((text->find(' ') == std::string::npos && text->find("1.5") != std::string::npos));
-  CHECK(errorOf(report::compactReport("{", "a.json")).find("--compare a.json: ") == 0);
-  CHECK(errorOf(report::compactReport(R"({"model": "m"})", "a.json")) ==
-        "--compare a.json: it has no \"mesh\", which every report has; name a file that --report of this version wrote");
+  CHECK(!refusal("{").empty());
+  CHECK(refusal("[]") == "it has no object");
+  CHECK(refusal(R"({"model": "m"})") == "it has no list at collectives");
+  CHECK(refusal(head + R"("variables": [{"name": "w", "layout": "[{}]"}]})") == "it has no number at variables[0].bytes");
+  CHECK(refusal(head + R"("variables": [{"name": 1, "layout": "[{}]", "bytes": 8}]})") == "it has no string at variables[0].name");
+  CHECK(refusal(head + R"("variables": [], "memory": {"bytes": 8, "parts": {}}})") == "it has no list at memory.parts");
+  CHECK(refusal(head + R"("variables": [], "pipeline": null})") == "it has no object at pipeline");
 }
 
 TEST_CASE("page: the tracks of a trace, its steps on average", "[report][page]") {

@@ -29,23 +29,34 @@ function fill(element, attributes, children) {
   return element;
 }
 
-const scaled = (value, units, step) => {
+const scaled = (value, units, step, decimals) => {
   let unit = 0;
   while (unit + 1 < units.length && Math.abs(value) >= step) {
     value /= step;
     ++unit;
   }
-  return unit === 0 ? `${Math.round(value)} ${units[0]}` : `${value.toFixed(1)} ${units[unit]}`;
+  return `${unit === 0 && decimals === 1 ? Math.round(value) : value.toFixed(decimals)} ${units[unit]}`;
 };
-const bytesText = (bytes) => scaled(bytes, ["B", "KB", "MB", "GB", "TB", "PB"], 1000);
-const timeText = (ns) => scaled(ns, ["ns", "us", "ms", "s"], 1000);
-const shareText = (share) => `${(share * 100).toFixed(1)} %`;
+const bytesText = (bytes, decimals = 1) => scaled(bytes, ["B", "KB", "MB", "GB", "TB", "PB"], 1000, decimals);
+const timeText = (ns, decimals = 1) => scaled(ns, ["ns", "us", "ms", "s"], 1000, decimals);
+const shareText = (share, decimals = 1) => `${(share * 100).toFixed(decimals)} %`;
 const countText = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
 
 // A number in its unit; the title has all digits, data-value the number of the JSON.
 const quantity = (value, text, unit) => make("span", {"data-value": value, title: `${value.toLocaleString("en")} ${unit}`}, text);
-const bytes = (value) => quantity(value, bytesText(value), "bytes");
-const time = (value) => quantity(value, timeText(value), "ns");
+const bytes = (value, decimals) => quantity(value, bytesText(value, decimals), "bytes");
+const time = (value, decimals) => quantity(value, timeText(value, decimals), "ns");
+
+// Shows two values with so many decimals that different values have different texts; undefined as "–".
+function showBoth(first, second, show) {
+  const kMostDecimals = 12, textOf = (shown) => shown.textContent ?? shown;
+  for (let decimals = 1;; ++decimals) {
+    const shown = [first, second].map((value) => value === undefined ? "–" : show(value, decimals));
+    if (first === second || textOf(shown[0]) !== textOf(shown[1]) || decimals === kMostDecimals) {
+      return shown;
+    }
+  }
+}
 
 const meshText = (mesh) => mesh.length === 0 ? "one device" : mesh.map(({axis, size}) => `${axis}=${size}`).join(", ");
 const devicesOf = (mesh) => mesh.reduce((product, {size}) => product * size, 1);

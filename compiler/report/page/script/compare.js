@@ -5,7 +5,7 @@
 // Rows of a name and the two values, with a mark where they differ. `draw`: of a value.
 function sideBySide(names, rows) {
   return smallTable([["", ""], ...names.map((name) => [name, "num"])], rows.filter(([, first, second]) => first !== undefined || second !== undefined)
-    .map(([name, first, second, show]) => [name, first === undefined ? "–" : show(first), second === undefined ? "–" : show(second)]));
+    .map(([name, first, second, show]) => [name, ...showBoth(first, second, show)]));
 }
 function markDifferences(table, rows) {
   const shown = rows.filter(([, first, second]) => first !== undefined || second !== undefined);
@@ -27,8 +27,47 @@ const memoryRows = (first, second) => {
   return [["memory of a rank", first?.bytes, second?.bytes, bytes], ...names.map((name) => [`  ${name}`, partOf(first, name), partOf(second, name), bytes])];
 };
 
-// A name for each report: the mesh, and what it is a file of.
+// Returns the first member that is not as a shape has it, "number at variables[3].bytes", or "" (misfit of plan_page.cpp).
+function misfit(value, shape, place) {
+  const at = place && ` at ${place}`, first = (faults) => faults.find(Boolean) ?? "";
+  if (typeof shape === "string") {
+    return typeof value === shape ? "" : shape + at;
+  }
+  if (Array.isArray(shape)) {
+    return Array.isArray(value) ? first(value.map((each, i) => misfit(each, shape[0], `${place}[${i}]`))) : `list${at}`;
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    return `object${at}`;
+  }
+  return first(Object.keys(shape).sort().map((key) => {
+    const name = key.replace("?", "");
+    return name !== key && !(name in value) ? "" : misfit(value[name], shape[key], place ? `${place}.${name}` : name);
+  }));
+}
+
+// The view: this report beside one that --compare embedded, or that is opened or dropped here.
+const comparison = {place: make("div", {}), status: make("span", {class: "rest", role: "status"})};
 function buildCompare() {
+  const input = make("input", {type: "file", accept: ".json", hidden: "", change: () => openReport(input.files[0])});
+  comparison.place.replaceChildren(...(other ? comparePlans(other) : [make("p", {class: "soft"}, "Open a file that --report wrote, or drop it onto the page.")]));
+  return [make("div", {class: "toolbar"}, make("button", {click: () => { input.value = ""; input.click(); }}, "Open a report"), input, comparison.status), comparison.place];
+}
+async function openReport(file) {
+  openView("compare");
+  try {
+    const opened = JSON.parse(await file.text()), fault = misfit(opened, kReportShape, "");
+    if (fault) {
+      throw new Error(`it has no ${fault}`);
+    }
+    comparison.place.replaceChildren(...comparePlans(opened));
+    comparison.status.textContent = file.name;
+  } catch (error) {
+    comparison.status.textContent = `${file.name}: ${error.message}; open a file that --report of this version wrote`;
+  }
+}
+
+// A name for each report: the mesh, and what it is a file of.
+function comparePlans(other) {
   const names = [`this: ${meshText(report.mesh)}`, `other: ${meshText(other.mesh)}`];
   const both = (of) => [of(report), of(other)];
   const programOf = (of, name, stage) => of.programs.find((program) => program.name === name && program.stage === stage);
@@ -54,8 +93,8 @@ function buildCompare() {
   const layoutTable = new LongTable("Layouts that differ", [
     {name: "parameter or state", width: "minmax(220px, 2fr)", text: (name) => name}, {name: "this", width: "minmax(130px, 1fr)", text: (name) => mine.get(name)?.layout ?? "–"},
     {name: "other", width: "minmax(130px, 1fr)", text: (name) => theirs.get(name)?.layout ?? "–"},
-    {name: "this", width: "90px", num: true, text: (name) => mine.has(name) ? bytesText(mine.get(name).bytes) : "–", value: (name) => mine.get(name)?.bytes ?? -1},
-    {name: "other", width: "90px", num: true, text: (name) => theirs.has(name) ? bytesText(theirs.get(name).bytes) : "–", value: (name) => theirs.get(name)?.bytes ?? -1}],
+    ...[mine, theirs].map((side, i) => ({name: i === 0 ? "this" : "other", width: "90px", num: true, value: (name) => side.get(name)?.bytes ?? -1,
+      text: (name) => showBoth(mine.get(name)?.bytes, theirs.get(name)?.bytes, bytesText)[i]}))],
     moved, (name) => mine.has(name) && variableDetail(mine.get(name).number));
   const collectiveList = new LongTable("Collectives that only one plan has", [
     {name: "plan", width: "64px", text: (row) => row.side}, {name: "collective", width: "minmax(260px, 3fr)", text: (row) => row.key},
@@ -92,16 +131,18 @@ function rowDetail(number) {
 
 let planTable;
 function buildPlan() {
-  const rows = plan.meshes, has = (test) => rows.some(test), known = (row, value) => row.refusal ? "" : value;
-  const quantityColumn = (name, get, show, text) => ({name, width: "96px", num: true, text: (row) => known(row, row.refusal ? "" : text(get(row))), cell: (row) => row.refusal ? "" : show(get(row)), value: (row) => row.refusal ? Infinity : get(row)});
+  const rows = plan.meshes, has = (test) => rows.some(test);
+  const limitOf = (row) => row.fits ? undefined : plan.memory_limit;
+  const quantityColumn = (name, get, show, otherOf = () => undefined) => ({name, width: "96px", num: true, value: (row) => row.refusal ? Infinity : get(row),
+    cell: (row) => row.refusal ? "" : showBoth(get(row), otherOf(row), show)[0]});
   planTable = new LongTable("Meshes", [
     {name: "mesh", width: "minmax(150px, 1.4fr)", text: (row) => meshText(row.mesh)}, {name: "devices", width: "72px", num: true, text: (row) => String(row.devices), value: (row) => row.devices},
     ...(has((row) => row.stages > 1) ? [{name: "stages", width: "130px", text: (row) => row.stages > 1 ? `${row.stages} ${row.schedule}` : "1"}] : []),
     ...(has((row) => row.micro_batches > 1) ? [{name: "micro-batches", width: "100px", num: true, text: (row) => String(row.micro_batches), value: (row) => row.micro_batches}] : []),
     ...(has((row) => row.level > 0) ? [{name: "level", width: "60px", num: true, text: (row) => String(row.level), value: (row) => row.level}] : []),
-    quantityColumn("step", (row) => row.step_ns, time, timeText), quantityColumn("compute", (row) => row.compute_ns, time, timeText), quantityColumn("exposed", (row) => row.exposed_ns, time, timeText),
-    quantityColumn("sent", (row) => row.bytes_sent, bytes, bytesText), quantityColumn("memory", (row) => row.memory.bytes, bytes, bytesText),
-    {name: "", width: "minmax(150px, 1.2fr)", text: (row) => row.refusal ?? (row.fits ? "" : `above ${bytesText(plan.memory_limit)}`)}], rows, (row) => rowDetail(plan.meshes.indexOf(row)));
+    quantityColumn("step", (row) => row.step_ns, time), quantityColumn("compute", (row) => row.compute_ns, time), quantityColumn("exposed", (row) => row.exposed_ns, time),
+    quantityColumn("sent", (row) => row.bytes_sent, bytes), quantityColumn("memory", (row) => row.memory.bytes, bytes, limitOf),
+    {name: "", width: "minmax(150px, 1.2fr)", text: (row) => row.refusal ?? (row.fits ? "" : `above ${showBoth(row.memory.bytes, limitOf(row), bytesText)[1]}`)}], rows, (row) => rowDetail(plan.meshes.indexOf(row)));
   const fitting = rows.filter((row) => row.fits).length;
   return [make("div", {class: "toolbar"}, filterInput(planTable, (row) => rowName(row) + (row.refusal ?? ""), "Filter by axis or schedule"),
             plan.memory_limit && make("span", {class: "soft"}, `${fitting} fit a device of ${bytesText(plan.memory_limit)}`)), planTable.element];

@@ -7,8 +7,8 @@ const views = [
     {id: "overview", title: "Overview", build: buildOverview}, {id: "model", title: "Model", build: buildModel, isFull: true},
     {id: "collectives", title: "Collectives", count: report.collectives.length + messages.length, build: buildCollectives, isFull: true},
     {id: "timeline", title: "Timeline", build: buildTimeline, isFull: true}, {id: "memory", title: "Memory", build: buildMemory, isFull: true},
-    {id: "parameters", title: "Parameters", count: report.variables.length, build: buildVariables, isFull: true}] : []),
-  ...(other ? [{id: "compare", title: "Compare", build: buildCompare}] : []),
+    {id: "parameters", title: "Parameters", count: report.variables.length, build: buildVariables, isFull: true},
+    {id: "compare", title: "Compare", build: buildCompare}] : []),
   ...(plan ? [{id: "meshes", title: "Meshes", count: plan.meshes.length, build: buildPlan, isFull: true}] : []),
 ];
 const tabs = document.getElementById("tabs"), viewPlace = document.getElementById("view"), built = new Map();
@@ -137,6 +137,13 @@ document.addEventListener("keydown", (event) => {
     closeDetail();
   } else if (/^[1-9]$/.test(event.key) && !isTyping && !event.ctrlKey && !event.metaKey && !event.altKey && views[event.key - 1]) {
     openView(views[event.key - 1].id);
+  }
+});
+document.addEventListener("dragover", (event) => event.preventDefault());
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  if (report && event.dataTransfer.files.length > 0) {
+    openReport(event.dataTransfer.files[0]);
   }
 });
 buildHeader();

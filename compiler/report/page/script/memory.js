@@ -13,7 +13,7 @@ class MemoryChart {
     this.chosen = this.peak;
     const last = list.kind.length;
     this.view = {from: 0, to: this.hasTimes ? Math.max(...list.end_ns.slice(-1), list.end_ns.reduce((most, end) => Math.max(most, end), 1)) : Math.max(last, 1)};
-    this.canvas = make("canvas", {tabindex: 0, role: "application", "aria-label": "Memory over a run: arrow keys choose an instruction, Home the peak, Enter opens",
+    this.canvas = make("canvas", {tabindex: 0, role: "application", "aria-label": "Memory over a run: arrow keys, Home and End choose an instruction, Enter opens",
       click: (event) => this.choose(this.at(event), true), pointermove: (event) => showTip(event, this.about(this.at(event))), pointerleave: hideTip, keydown: (event) => this.press(event)});
     this.status = make("div", {class: "visually-hidden", role: "status"});
     this.element = make("div", {class: "chart"}, this.canvas, this.status);
@@ -44,7 +44,7 @@ class MemoryChart {
   }
 
   press(event) {
-    const moves = {ArrowRight: this.chosen + 1, ArrowLeft: this.chosen - 1, Home: this.peak};
+    const moves = {ArrowRight: this.chosen + 1, ArrowLeft: this.chosen - 1, Home: 0, End: this.list.kind.length - 1};
     if (event.key in moves) {
       this.choose(moves[event.key], false);
     } else if (event.key === "Enter") {

@@ -48,7 +48,7 @@ function partsBar(parts) {
 // and End move, Enter opens; a click on a head sorts.
 class LongTable {
   constructor(label, columns, rows, open) {
-    Object.assign(this, {columns, rows, open, shown: rows.slice(), chosen: -1, sorted: null, isRising: false});
+    Object.assign(this, {columns, rows, open, shown: rows.slice(), chosen: -1, sorted: null, isRising: false, showAll: () => {}});
     const gap = 18, least = columns.reduce((sum, column) => sum + Number(column.width.match(/\d+/)[0]) + gap, 24 - gap);
     this.template = `grid-template-columns: ${columns.map((column) => column.width).join(" ")}; min-width: ${least}px`;
     this.head = make("div", {class: "row headrow", role: "row", style: this.template});
@@ -120,10 +120,10 @@ class LongTable {
     }
   }
 
-  // Chooses a row of the data.
+  // Chooses a row of the data, whatever the filter hides.
   chooseRow(row) {
     if (!this.shown.includes(row)) {
-      this.filter(null);
+      this.showAll();
     }
     this.choose(this.shown.indexOf(row), true);
   }
@@ -144,11 +144,16 @@ class LongTable {
 
 // An input that filters a table by words: a row is kept if its text has all of them.
 function filterInput(table, textOf, label) {
-  const input = make("input", {type: "text", placeholder: label, "aria-label": label, input: () => {
+  const apply = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
-    table.filter(words.length === 0 ? null : (row) => words.every((word) => textOf(row).toLowerCase().includes(word)));
+    table.filter((row) => words.every((word) => textOf(row).toLowerCase().includes(word)));
     count.textContent = `${table.shown.length} of ${table.rows.length}`;
-  }, keydown: (event) => {
+  };
+  table.showAll = () => {
+    input.value = "";
+    apply();
+  };
+  const input = make("input", {type: "text", placeholder: label, "aria-label": label, input: apply, keydown: (event) => {
     if (event.key === "ArrowDown") {
       table.scroll.focus();
       table.choose(0, false);

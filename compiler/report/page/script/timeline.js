@@ -97,7 +97,7 @@ class TimelineChart {
     this.end = tracks.reduce((end, track) => Math.max(end, track.end.reduce((most, each) => Math.max(most, each), 0)), 1);
     this.view = {from: 0, to: this.end};
     this.chosen = {track: 0, slice: -1};
-    this.canvas = make("canvas", {tabindex: 0, role: "application", "aria-label": "Timeline: arrow keys choose a slice, plus and minus zoom, 0 shows all, Enter opens",
+    this.canvas = make("canvas", {tabindex: 0, role: "application", "aria-label": "Timeline: arrow keys, Home and End choose a slice, plus and minus zoom, 0 shows all, Enter opens",
       keydown: (event) => this.press(event), wheel: (event) => this.turn(event), pointerdown: (event) => this.grab(event), pointermove: (event) => this.point(event),
       pointerleave: hideTip, pointerup: (event) => this.drop(event)});
     this.status = make("div", {class: "visually-hidden", role: "status"});
@@ -273,6 +273,7 @@ class TimelineChart {
     };
     const actions = {
       ArrowRight: () => event.shiftKey ? this.move(this.view.from + span / 5) : this.choose(track, slice + 1), ArrowLeft: () => event.shiftKey ? this.move(this.view.from - span / 5) : this.choose(track, slice - 1),
+      Home: () => this.choose(track, 0), End: () => this.choose(track, this.tracks[track].begin.length - 1),
       ArrowDown: () => this.choose(track + 1, nearest(track + 1)), ArrowUp: () => this.choose(track - 1, nearest(track - 1)),
       "+": () => this.zoom(1 / 1.6), "=": () => this.zoom(1 / 1.6), "-": () => this.zoom(1.6), "0": () => this.move(0, this.end), Enter: () => slice >= 0 && this.tracks[track].open(slice),
     };

@@ -7,7 +7,7 @@
 build=$(cd "$tools/.." && pwd)
 source=$(cd "$jobs/../.." && pwd)
 prefix=$PWD/prefix
-rm -rf prefix plugin package clean
+rm -rf prefix plugin package clean optional
 cmake --install "$build" --prefix "$prefix" --component main > install.log
 
 # A PATH with a linker, and no compiler.
@@ -63,6 +63,19 @@ echo 'global_batch: 16 loss { mean_squared_error { prediction: "output" target: 
 ./trained --data data --log-every 1 > trained.log
 ./expected --data data --log-every 1 > expected.log
 [ "$(losses trained.log)" = "$(losses expected.log)" ] || fail "the plugin of the installation trains to other losses"
+
+# A project that can do without Ashlar is told so: where MLIR is missing, or the version is another one.
+mkdir -p optional
+cat > optional/CMakeLists.txt <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(optional LANGUAGES NONE)
+find_package(Ashlar ${WANTED} QUIET)
+message(STATUS "found \"${Ashlar_FOUND}\"; ${Ashlar_CONSIDERED_VERSIONS}; ${Ashlar_NOT_FOUND_MESSAGE}")
+CMAKE
+cmake -S optional -B optional/mlir -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_DISABLE_FIND_PACKAGE_MLIR=ON -DWANTED=0.1 > optional.log 2>&1 || fail "$(cat optional.log)"
+grep -q 'found "0"; 0.1.0; .*MLIR' optional.log || fail "without MLIR: $(cat optional.log)"
+cmake -S optional -B optional/version -DCMAKE_PREFIX_PATH="$prefix" -DWANTED=0.2 > optional.log 2>&1 || fail "$(cat optional.log)"
+grep -q 'found "0"; 0.1.0;' optional.log || fail "another version: $(cat optional.log)"
 
 # Manual pages and completions have the options of --help.
 for option in --job --print-paths --memory; do

@@ -22,7 +22,7 @@ install(DIRECTORY compiler dialects passes runtime/abi runtime/timeline DESTINAT
 install(DIRECTORY ${PROJECT_BINARY_DIR}/compiler ${PROJECT_BINARY_DIR}/dialects ${PROJECT_BINARY_DIR}/passes DESTINATION include/ashlar
         COMPONENT main FILES_MATCHING PATTERN "*.inc" PATTERN "*.pb.h" PATTERN "CMakeFiles" EXCLUDE)
 configure_package_config_file(tools/cmake/AshlarConfig.cmake.in ${PROJECT_BINARY_DIR}/AshlarConfig.cmake INSTALL_DESTINATION lib/cmake/Ashlar)
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/AshlarConfigVersion.cmake COMPATIBILITY ExactVersion)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/AshlarConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/AshlarConfig.cmake ${PROJECT_BINARY_DIR}/AshlarConfigVersion.cmake tools/cmake/plugin.cmake
         DESTINATION lib/cmake/Ashlar COMPONENT main)
 

@@ -222,7 +222,7 @@ llvm::Expected<std::string> suggestJob(const Inspection &model, const job::Job &
   }
   std::vector<Column> columns = listColumns(model, given);
   std::string text =
-      "# A job for " + columnOf(model.name) + " to start from: the loss is a guess, see docs/semantics.md for all options.\n";
+      "# A job for " + columnOf(model.name) + " to start from: the loss is a guess, see docs/reference/job.md for all fields.\n";
   text += given.has_mesh() ? "mode: " + job::Mode_Name(job::effectiveMode(given)) + "\nmesh { " +
                                  StringRef(given.mesh().ShortDebugString()).trim().str() + " }\n"
                            : "mode: DATA_PARALLEL\nmesh { axes { name: \"dp\" size: 1 } }\n";

@@ -31,8 +31,10 @@ int printPaths() {
   } else {
     llvm::consumeError(toolkit.takeError()); // --target cuda reports it
   }
-  const std::pair<llvm::StringRef, llvm::StringRef> folders[] = {
-      {"headers", "include/ashlar"}, {"cmake", "lib/cmake/Ashlar"}, {"jobs", "share/ashlar/jobs"}};
+  const std::pair<llvm::StringRef, llvm::StringRef> folders[] = {{"headers", "include/ashlar"},
+                                                                 {"cmake", "lib/cmake/Ashlar"},
+                                                                 {"documentation", "share/ashlar/docs"},
+                                                                 {"jobs", "share/ashlar/docs/jobs"}};
   for (const auto &[name, folder] : folders) { // of an installation
     if (const std::string path = file::installedFile(folder); llvm::sys::fs::exists(path)) {
       llvm::outs() << name << " " << path << "\n";

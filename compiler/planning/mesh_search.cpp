@@ -154,13 +154,15 @@ private:
     return "";
   }
 
-  // Returns by what candidates are compared: those that fit by time, those that do not by memory, then those that cannot be.
-  std::pair<int, int64_t> rank(const Candidate &candidate) const {
+  // Returns by what candidates are compared: those that fit by time, those that do not by memory, then those that cannot be. Of equal ones
+  // the fewer axes are easier to read.
+  std::tuple<int, int64_t, int64_t> rank(const Candidate &candidate) const {
+    const int64_t axes = llvm::count_if(candidate.job.mesh().axes(), [](const job::Mesh::Axis &axis) { return axis.size() > 1; });
     if (!candidate.row.forecast) {
-      return {2, 0};
+      return {2, 0, axes};
     }
     const Forecast &forecast = *candidate.row.forecast;
-    return fits(candidate) ? std::pair(0, forecast.stepPs) : std::pair(1, static_cast<int64_t>(forecast.leastBytes));
+    return fits(candidate) ? std::tuple(0, forecast.stepPs, axes) : std::tuple(1, static_cast<int64_t>(forecast.leastBytes), axes);
   }
 
   void sort() {

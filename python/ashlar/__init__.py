@@ -4,7 +4,7 @@
     import ashlar
     ashlar.compile("mlp.onnx", "mlp.txtpb", "mlp")
     result = ashlar.run("mlp", ranks=4, data="mnist", eval=True)
-    print(result.metrics[-1]["loss"])
+    print(result.metrics[-1]["eval_loss"])
 
 An executable is a program of its own: it runs without Python. Errors of the compiler and of executables are ashlar.Error, with their line.
 """
@@ -142,7 +142,7 @@ def from_torch(module, example_inputs, job=None, output="model", onnx=None, inpu
         return compile(path, job, output, **options)
 
 
-def run(executable, ranks=1, launcher=("mpirun", "--quiet"), **options):
+def run(executable, ranks=1, launcher=("mpirun",), **options):
     """Runs an executable and returns its Result.
 
     ranks: more than one are started by `launcher`, followed by -n RANKS.

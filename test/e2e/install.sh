@@ -20,7 +20,7 @@ alone() {
 alone "$prefix/bin/ashlarc" --version > version.log
 grep -Eq '^ashlarc [0-9]+\.[0-9]+\.[0-9]+, commit [0-9a-z]+, LLVM 22\.1\.[0-9]+, targets cpu(, cuda)?$' version.log || fail "$(cat version.log)"
 alone "$prefix/bin/ashlarc" --print-paths > paths.log
-for name in runtime builtins headers cmake jobs; do
+for name in runtime builtins headers cmake jobs documentation; do
   path=$(sed -n "s/^$name //p" paths.log)
   [ -e "$path" ] && [[ $path = "$prefix"/* ]] || fail "$name is at \"$path\", not below $prefix"
 done
@@ -28,8 +28,8 @@ done
 # compile NAME BYTES: at most so many bytes besides the weights.
 compile() {
   alone "$prefix/bin/ashlar-zoo" "$1" -o "$1.onnx"
-  alone "$prefix/bin/ashlarc" "$1.onnx" --job "$prefix/share/ashlar/jobs/$1.txtpb" -o "$1"
-  alone "$prefix/bin/ashlarc" "$1.onnx" --job "$prefix/share/ashlar/jobs/$1.txtpb" --debug-info -o "$1.debug"
+  alone "$prefix/bin/ashlarc" "$1.onnx" --job "$prefix/share/ashlar/docs/jobs/$1.txtpb" -o "$1"
+  alone "$prefix/bin/ashlarc" "$1.onnx" --job "$prefix/share/ashlar/docs/jobs/$1.txtpb" --debug-info -o "$1.debug"
   local weights size
   weights=$(stat -c %s "$1.onnx") size=$(stat -c %s "$1")
   [ "$((size - weights))" -le "$2" ] || fail "$1 has $((size - weights)) bytes besides its weights, above $2"
@@ -85,6 +85,7 @@ complete_word() {
   bash -c 'source "$1"; COMP_WORDS=(ashlarc "${@:2}"); COMP_CWORD=$(($# - 1)); _ashlarc; echo "${COMPREPLY[*]}"' sh "$prefix/share/bash-completion/completions/ashlarc" "$@"
 }
 [ "$(complete_word --print-pa)" = "--print-paths --print-params" ] || fail "completion: $(complete_word --print-pa)"
+[ "$(complete_word --target c)" = "cpu cuda" ] || fail "completion of --target: $(complete_word --target c)"
 [ "$(complete_word plan --swe)" = --sweep ] || fail "completion of plan: $(complete_word plan --swe)"
 
 (cd "$build" && cpack -G DEB -D CPACK_DEBIAN_COMPRESSION_TYPE=none -B "$OLDPWD/package") > package.log || fail "$(tail -5 package.log)"

@@ -13,7 +13,10 @@ install(TARGETS ashlar_rt ARCHIVE DESTINATION lib COMPONENT main)
 foreach(archive builtins jpeg png)
   install(FILES ${CMAKE_ARCHIVE_OUTPUT_DIRECTORY}/libashlar_${archive}.a DESTINATION lib COMPONENT main)
 endforeach()
-install(DIRECTORY docs/jobs/ DESTINATION share/ashlar/jobs COMPONENT main)
+# Laid out as in the source, so that commands of the pages work there.
+install(FILES README.md DESTINATION share/ashlar COMPONENT main)
+install(DIRECTORY docs DESTINATION share/ashlar COMPONENT main)
+install(PROGRAMS tools/supervise.sh DESTINATION share/ashlar/tools COMPONENT main)
 install(FILES LICENSE DESTINATION share/doc/ashlar RENAME copyright COMPONENT main)
 
 # What plugins compile against (docs/plugins.md).

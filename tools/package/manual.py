@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 PROGRAMS = ["ashlarc", "ashlar-ckpt", "ashlar-data", "ashlar-sim", "ashlar-zoo"]
-SEE_ALSO = "The documentation is in docs/ of the source."
+SEE_ALSO = "The documentation is in share/ashlar/docs of the installation."
 
 
 class Command:
@@ -39,6 +39,12 @@ class Command:
             value = re.sub(r"(Excludes|Needs): .*", "", value).strip()
             found += [(name, bool(value), text) for name in re.split(r",\s*", names)]
         return found
+
+
+def choices(text):
+    """Returns the words of "form to stop at: nn, dist or exe", or []."""
+    found = re.search(r": ((?:[\w-]+, )*[\w-]+ or [\w-]+)$", text)
+    return re.split(r", | or ", found[1]) if found else []
 
 
 def read_help(program, *command):
@@ -75,7 +81,9 @@ def bash_completion(name, command, subcommands):
     function = "_" + name.replace("-", "_")
     words = " ".join([*(n for n, _, _ in command.names()), *(n for n, _ in command.commands)])
     cases = "\n".join(f'      {sub}) words="{" ".join(n for n, _, _ in c.names())}" ;;' for sub, c in subcommands.items())
-    valued = sorted({n for c in [command, *subcommands.values()] for n, has_value, _ in c.names() if has_value})
+    valued = {n: choices(text) for c in [command, *subcommands.values()] for n, has_value, text in c.names() if has_value}
+    files = "|".join(sorted(n for n, words in valued.items() if not words))
+    chosen = "\n".join(f'    {n}) COMPREPLY=($(compgen -W "{" ".join(words)}" -- "$word")); return ;;' for n, words in sorted(valued.items()) if words)
     return f"""# bash completion of {name}; made from its --help
 {function}() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words="{words}" each
@@ -85,7 +93,8 @@ def bash_completion(name, command, subcommands):
     esac
   done
   case $before in
-    {"|".join(valued) or "-"}) COMPREPLY=($(compgen -f -- "$word")); return ;;
+{chosen or "    -) ;;"}
+    {files or "-"}) COMPREPLY=($(compgen -f -- "$word")); return ;;
   esac
   case $word in
     -*) COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
@@ -101,7 +110,8 @@ def zsh_completion(name, command, subcommands):
         return re.sub(r"([\[\]:\\'])", lambda m: "'\\''" if m[1] == "'" else "\\" + m[1], text)
 
     def arguments(c):
-        rows = [f"'{n}[{quote(text)}]{':value:_files' if has_value else ''}'" for n, has_value, text in c.names()]
+        values = {n: f":value:({' '.join(choices(text))})" if choices(text) else ":value:_files" for n, has_value, text in c.names() if has_value}
+        rows = [f"'{n}[{quote(text)}]{values.get(n, '')}'" for n, _, text in c.names()]
         return " \\\n    ".join([*rows, "'*:file:_files'"])
 
     cases = "".join(f"  {sub})\n    _arguments \\\n    {arguments(c)}\n    return ;;\n" for sub, c in subcommands.items())

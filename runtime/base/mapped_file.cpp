@@ -85,6 +85,14 @@ MappedRegion *addRegion(char *base, size_t bytes) {
   return region;
 }
 
+// Returns the bytes of an open file, or SIZE_MAX, and when it was written last.
+size_t statFile(int descriptor, struct timespec &written) {
+  struct stat info = {};
+  const bool isThere = fstat(descriptor, &info) == 0;
+  written = info.st_mtim;
+  return isThere ? static_cast<size_t>(info.st_size) : SIZE_MAX;
+}
+
 } // namespace
 
 MappedFile::MappedFile(MappedFile &&other) noexcept {
@@ -96,6 +104,7 @@ MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(kept, other.kept);
   std::swap(region, other.region);
   std::swap(descriptor, other.descriptor);
+  std::swap(written, other.written);
   return *this;
 }
 
@@ -117,6 +126,7 @@ Status MappedFile::open(const std::string &path, MappedFile &file, uint64_t most
     return unavailable("cannot open \"{}\": {}", path, opened.fault);
   }
   result.descriptor = opened.descriptor;
+  statFile(result.descriptor, result.written);
   if (opened.bytes == 0) {
     return invalid("cannot open \"{}\": it is empty", path);
   }
@@ -141,14 +151,14 @@ size_t MappedFile::size() const {
 }
 
 Status MappedFile::check() const {
-  struct stat info = {};
-  const bool isWhole = fstat(descriptor, &info) == 0 && static_cast<size_t>(info.st_size) == size();
-  if (isWhole && !region->isCut.load(std::memory_order_relaxed)) { // within its last page a file can be cut without a signal
+  struct timespec time = {};
+  const bool isSame = statFile(descriptor, time) == size() && time.tv_sec == written.tv_sec && time.tv_nsec == written.tv_nsec;
+  if (isSame && !region->isCut.load(std::memory_order_relaxed)) { // within its last page a file can be cut without a signal
     return Status();
   }
-  return unavailable(
-      "\"{}\" had {} bytes when it was opened, and not all of them can be read any more; leave files of data alone during a run", path,
-      size());
+  return unavailable("\"{}\" had {} bytes when it was opened, and was changed since or cannot be read any more; leave files of data alone "
+                     "during a run",
+                     path, size());
 }
 
 } // namespace ashlar::rt

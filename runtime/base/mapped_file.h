@@ -9,6 +9,7 @@
 #include "runtime/base/status.h"
 
 #include <cstdint>
+#include <ctime>
 #include <string>
 
 namespace ashlar::rt {
@@ -31,7 +32,8 @@ public:
   const char *data() const;
   size_t size() const;
 
-  // Fails when the file is shorter than it was, or a page of it was missing. Data read since open() is then invalid.
+  // Fails when the file has another size or was written to since open(), or a page of it was missing. Data read since open() is then
+  // invalid.
   Status check() const;
 
 private:
@@ -39,6 +41,7 @@ private:
   KeptFile kept;
   MappedRegion *region = nullptr;
   int descriptor = -1;
+  struct timespec written = {}; // for the last time, when it was opened
 };
 
 } // namespace ashlar::rt

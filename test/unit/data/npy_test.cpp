@@ -5,6 +5,7 @@
 #include "runtime/data/formats/npy.h"
 #include "test/unit/data/temporary_folder.h"
 
+#include <chrono>
 #include <cstring>
 
 #include <catch2/catch.hpp>
@@ -141,6 +142,21 @@ TEST_CASE("npy: a file that is cut while it is read gives zeros, and an error th
     CHECK_THAT(file.check().message(), Contains("x.npy\" had 200128 bytes when it was opened"));
     CHECK(other.check().ok());
   }
+}
+
+TEST_CASE("npy: a file that is rewritten in place while it is read gives an error that names it", "[data][npy]") {
+  TemporaryFolder folder;
+  const float values[2] = {1, 2};
+  const std::string path = folder.file("x.npy");
+  REQUIRE(writeNpy(path, ASHLAR_RT_F32, {2}, values).ok());
+  std::filesystem::last_write_time(path,
+                                   std::filesystem::last_write_time(path) - std::chrono::milliseconds(20)); // clocks of files are coarse
+  NpyFile file;
+  REQUIRE(NpyFile::open(path, file).ok());
+  CHECK(file.check().ok());
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(128).write("\0\0\x40\x40", 4);
+  CHECK(static_cast<const float *>(file.data())[0] == 3);
+  CHECK_THAT(file.check().message(), Contains("x.npy\" had 136 bytes when it was opened, and was changed since"));
 }
 
 TEST_CASE("npy: a file that cannot be written leaves nothing behind", "[data][npy]") {

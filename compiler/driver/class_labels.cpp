@@ -44,8 +44,8 @@ Value withoutCountingFromEnd(Value indices) {
   return counts ? select.getOnFalse() : indices;
 }
 
-// Returns the label of the rows that a loss of the model leaves out, which a comparison names; 0 where there is none.
-int64_t ignoredOf(Value labels) {
+// Returns the label of the rows that a loss of the model leaves out, which a comparison names.
+std::optional<int64_t> ignoredOf(Value labels) {
   for (Operation *user : labels.getUsers()) {
     auto compare = dyn_cast<nn::CompareOp>(user);
     DenseIntElementsAttr ignored;
@@ -54,7 +54,7 @@ int64_t ignoredOf(Value labels) {
       return ignored.getSplatValue<llvm::APInt>().getSExtValue();
     }
   }
-  return 0;
+  return std::nullopt;
 }
 
 // Returns the size of the dim of classes where `sum` picks of each row the score at its label, as a NegativeLogLikelihoodLoss does, and
@@ -89,7 +89,7 @@ llvm::StringMap<ClassLabels> findClassLabels(const job::Job &job, ModuleOp modul
     ScopedDiagnosticHandler silent(module.getContext(), [](Diagnostic &) { return success(); }); // the loss pass says it
     FailureOr<Value> output = train::findNamedValue(forward, job::lossName(job));
     if (succeeded(output)) {
-      labels[job::labelsName(job)] = {lastDim(*output), job::ignoredLabel(job).value_or(0)};
+      labels[job::labelsName(job)] = {lastDim(*output), job::ignoredLabel(job)};
     }
   } else if (loss.has_model_output()) {
     auto add = [&](uint64_t classes, Value found) {

@@ -12,13 +12,14 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace ashlar::driver {
 
-// The labels of one input: 0 .. classes - 1, and `ignored`, which is one of them when no other label is allowed.
+// The labels of one input: 0 .. classes - 1, and the label that the loss ignores, a class or not.
 struct ClassLabels {
   uint64_t classes = 0;
-  int64_t ignored = 0;
+  std::optional<int64_t> ignored;
 };
 
 // Returns the inputs of @forward that hold class labels under the job's loss, by name. Assumes an imported module, before the loss is

@@ -102,9 +102,9 @@ std::string stateNamed(llvm::ArrayRef<exec::VariantOp> stages, llvm::StringRef n
                                                                                                                                 : "";
 }
 
-// Checks that the loss ignores the label of targets that do not count. Where it ignores none, the ignored label is one of the classes.
+// Checks that the loss ignores the label of targets that do not count. The label may be a class, such as one for padding.
 llvm::Error checkIgnoresTargets(const FeatureInfo &feature) {
-  if (feature.classes != 0 && feature.ignoredLabel >= 0 && static_cast<uint64_t>(feature.ignoredLabel) < feature.classes) {
+  if (feature.classes != 0 && !feature.ignoredLabel) {
     return llvm::createStringError("documents.predict_next: false leaves out targets of \"" + feature.tensor +
                                    "\" but the loss ignores no label; give the loss an ignore_index: -100");
   }

@@ -387,7 +387,7 @@ private:
           {table.u32(transform.kind), table.u32(transform.numbers.size()), table.f64Array(transform.numbers)});
     });
     return table.record<ashlar_rt_feature>({table.string(info.column), table.string(info.tensor), table.u32(transforms.size()),
-                                            table.array(transforms), table.u64(info.classes), table.u64(info.ignoredLabel),
+                                            table.array(transforms), table.u64(info.classes), table.u64(info.ignoredLabel.value_or(0)),
                                             table.u64(info.tableRows)});
   }
 

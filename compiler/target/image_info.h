@@ -26,12 +26,13 @@ struct TransformInfo {
   std::vector<double> numbers;
 };
 
-// ashlar_rt_feature. No classes: the column does not hold class labels. No table rows: the program looks nothing up by it.
+// ashlar_rt_feature. No classes: the column does not hold class labels. No ignored label: the loss ignores none. No table rows: the program
+// looks nothing up by it.
 struct FeatureInfo {
   std::string column, tensor;
   std::vector<TransformInfo> transforms;
   uint64_t classes = 0;
-  int64_t ignoredLabel = 0;
+  std::optional<int64_t> ignoredLabel;
   uint64_t tableRows = 0;
 };
 

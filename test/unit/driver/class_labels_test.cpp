@@ -43,16 +43,16 @@ llvm::StringMap<driver::ClassLabels> labelsOf(const test::OnnxModel &model) {
 TEST_CASE("class labels: the losses of a job name them, the tensor has the classes", "[driver][labels]") {
   auto labels = labelsOf("softmax_cross_entropy { logits: \"logits\" labels: \"new\" }");
   REQUIRE(labels.size() == 1);
-  CHECK((labels["new"].classes == 3 && labels["new"].ignored == 0));
+  CHECK((labels["new"].classes == 3 && !labels["new"].ignored));
   labels = labelsOf("negative_log_likelihood { log_probabilities: \"log_probabilities\" labels: \"classes\" }");
   REQUIRE(labels.size() == 1);
-  CHECK((labels["classes"].classes == 3 && labels["classes"].ignored == 0));
+  CHECK((labels["classes"].classes == 3 && !labels["classes"].ignored));
 }
 
 TEST_CASE("class labels: a loss of the model takes an input, with or without an ignored label", "[driver][labels]") {
   auto labels = labelsOf("model_output { tensor: \"own_loss\" }");
   REQUIRE(labels.size() == 1);
-  CHECK((labels["classes"].classes == 3 && labels["classes"].ignored == 0));
+  CHECK((labels["classes"].classes == 3 && !labels["classes"].ignored));
   labels = labelsOf("model_output { tensor: \"own_loss\" }", R"(
     %ignored = nn.constant dense<-100> : tensor<4xi64>
     %kept = nn.compare ne %labels, %ignored : tensor<4xi64> -> tensor<4xi1>)");
@@ -77,7 +77,7 @@ TEST_CASE("class labels: a NegativeLogLikelihoodLoss of the model takes an input
       auto labels = labelsOf(model.node("NegativeLogLikelihoodLoss", {"s", "classes"}, {"y"}, attributes).output("y"));
       CAPTURE(type, ignores);
       REQUIRE(labels.size() == 1);
-      CHECK((labels["classes"].classes == 3 && labels["classes"].ignored == (ignores ? -7 : 0)));
+      CHECK((labels["classes"].classes == 3 && labels["classes"].ignored == (ignores ? std::optional<int64_t>(-7) : std::nullopt)));
     }
   }
 }

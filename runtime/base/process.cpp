@@ -14,6 +14,7 @@
 #include <exception>
 #include <initializer_list>
 #include <new>
+#include <utility>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -29,10 +30,14 @@ void prepareProcess() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
+std::string oneLine(std::string text) {
+  std::replace_if(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
+  return text;
+}
+
 // fmt::print() throws when the stream does not take it.
 void printError(std::string message) {
-  std::replace_if(message.begin(), message.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '?');
-  std::fputs(("error: " + message + "\n").c_str(), stderr);
+  std::fputs(("error: " + oneLine(std::move(message)) + "\n").c_str(), stderr);
   std::fflush(stderr);
 }
 

@@ -13,7 +13,10 @@ namespace ashlar::rt {
 // size limit is an error of the write instead of the end of the process.
 void prepareProcess();
 
-// Prints "error: " and the message as one line on standard error, whatever file names in it hold.
+// Returns a text as one line, whatever file names in it hold: with a question mark for each control character.
+std::string oneLine(std::string text);
+
+// Prints "error: " and the message as one line on standard error.
 void printError(std::string message);
 
 // Flushes standard output. Returns false, after an error line, when not all could be written.

@@ -36,12 +36,22 @@ def main():
     with zipfile.ZipFile(root / "npy/both.npz", "w") as archive:
         for member in ("x_train", "x_test"):
             archive.writestr(member + ".npy", (root / "npy/x_train.npy").read_bytes())
+    (root / "npz").mkdir()
+    with zipfile.ZipFile(root / "npz/only.npz", "w") as archive:
+        archive.writestr("x_train.npy", (root / "npy/x_train.npy").read_bytes())
     write(root / "csv/train.csv", b"a,label,city\n1.5,0,Rome\n2,1,Bari\n3,1,Rome\n")
     write(root / "csv/eval.csv", b"a,label,city\n1,0,Oslo\n")
     for name in ("train/cat/1.png", "train/dog/2.png", "train/dog/3.png", "val/dog/4.png"):
         write(root / "images" / name, png(5, 4))
+    write(root / "images/train/dog/4.png", png(7, 3))
     write(root / "damaged/train/cat/1.png", png(5, 4)[:40])
     write(root / "damaged/val/cat/1.png", png(5, 4))
+    write(root / "damaged_eval/train/cat/1.png", png(5, 4))
+    write(root / "damaged_eval/val/cat/a\n\x1b[31m.png", png(5, 4)[:40])
+    (root / "nan").mkdir()
+    write_npy(root / "nan/x_train.npy", "f", (2, 3), [0.5, float("nan"), 2, float("inf"), 4, -1])
+    write_npy(root / "nan/y_train.npy", "d", (2,), [float("nan")] * 2)
+    write(root / "cells/train.csv", b"a,b\n1,2\n3,1O\n")
     write(root / "tokens/train_1.bin", struct.pack("<256i", 20240801, 7, 4, *[0] * 253) + struct.pack("<4I", 128000, 5, 6, 7))
     write(root / "tokens/val.bin", struct.pack("<5H", 50256, 1, 2, 3, 4))
     write(root / "tokens/input.txt", b"hello")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // ashlar-data [DIR] [--job JOB] [--json]: prints the data sets in a folder, or what a job reads of it (docs/data.md). Exit status: 0; 1
-// when a data set cannot be read, except a job's eval split; 2 after an error.
+// when a data set cannot be read, except a job's eval split that is not there, or holds NaN or infinity; 2 after an error.
 
 #include "runtime/abi/command_line.h"
 #include "runtime/base/process.h"
@@ -53,7 +53,8 @@ int run(int argc, char **argv) {
   }
   std::fputs((isJson ? data::jsonOf(splits) : data::textOf(splits)).c_str(), stdout);
   const bool isDamaged = std::any_of(splits.begin(), splits.end(), [&](const data::SplitFacts &split) {
-    return !split.fault.empty() && (job.empty() || split.split == "train");
+    const bool isRead = split.fault.empty() || (split.isMissing && split.split == "eval");
+    return !isRead || std::any_of(split.columns.begin(), split.columns.end(), [](const auto &column) { return column.notFinite != 0; });
   });
   return isDamaged ? kDamaged : 0;
 }

@@ -4,6 +4,7 @@
 
 #include "runtime/data/formats/csv_table.h"
 #include "runtime/data/formats/file_pattern.h"
+#include "runtime/data/formats/image_folder.h"
 #include "runtime/data/formats/zip.h"
 #include "tools/ashlar_data/split_facts.h"
 
@@ -178,8 +179,8 @@ private:
     for (const std::string &name : table.names()) {
       Guess guess("csv", {name});
       SplitFacts ofColumn = describeSplit(guess.dataset, directory, split);
-      const bool hasWords = !ofColumn.fault.empty();
-      if (hasWords) {
+      const std::string noNumber = ofColumn.fault;
+      if (!noNumber.empty()) {
         guess.dataset.categories = name.c_str();
         ofColumn = describeSplit(guess.dataset, directory, split);
       }
@@ -189,22 +190,53 @@ private:
       }
       facts.samples = ofColumn.samples;
       facts.columns.push_back(ofColumn.columns[0]);
-      facts.columns.back().type = hasWords ? "words" : ofColumn.columns[0].type;
+      facts.columns.back().type = noNumber.empty() ? ofColumn.columns[0].type : "words";
+      facts.columns.back().reason = noNumber;
     }
     splits.push_back(std::move(facts));
   }
 
+  // The files as they are, not resized to the sizes of a job.
   void describeImages() {
-    struct stat info = {};
-    if (matches("train").empty() || stat((directory + "/train").c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-      return;
+    for (const rt::Split split : {rt::Split::kTrain, rt::Split::kEval}) {
+      struct stat info = {};
+      if (matches("train").empty() || stat(rt::ImageFolder::pathOf(directory, split).c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+        continue;
+      }
+      Guess guess("images", {"label"});
+      std::fill(std::begin(guess.dataset.params), std::end(guess.dataset.params), 1);
+      SplitFacts facts;
+      facts.format = "images";
+      facts.split = rt::splitName(split);
+      const rt::Status status = readImages(guess.dataset, split, facts);
+      facts.fault = status.ok() ? "" : status.message();
+      splits.push_back(std::move(facts));
     }
-    Guess guess("images", {"image", "label"});
-    std::fill(std::begin(guess.dataset.params), std::end(guess.dataset.params), 0);
-    guess.dataset.params[ASHLAR_RT_IMAGE_HEIGHT] = guess.dataset.params[ASHLAR_RT_IMAGE_WIDTH] = 1;
-    guess.dataset.params[ASHLAR_RT_IMAGE_SHORT_SIDE] = 1;
-    add(guess.dataset, rt::Split::kTrain);
-    add(guess.dataset, rt::Split::kEval);
+  }
+
+  rt::Status readImages(const ashlar_rt_dataset &dataset, rt::Split split, SplitFacts &facts) {
+    std::unique_ptr<rt::Dataset> opened;
+    rt::ImageFolder folder;
+    ASHLAR_RETURN_IF_ERROR(rt::openDataset(dataset, directory, split, opened));
+    ASHLAR_RETURN_IF_ERROR(rt::ImageFolder::open(directory, split, folder));
+    facts.samples = folder.files().size();
+    ColumnFacts images{"image", "", "u8", {INT64_MAX, INT64_MAX, 3}, {}, {0, 0, 3}};
+    rt::ElementRange range{255, 0};
+    for (size_t file = 0; file < folder.files().size(); ++file) {
+      ASHLAR_RETURN_IF_ERROR(folder.read(file, [&](const rt::DecodedImage &image) {
+        const int64_t sizes[] = {image.height, image.width};
+        for (int dim : {0, 1}) {
+          images.shape[dim] = std::min(images.shape[dim], sizes[dim]);
+          images.greatest[dim] = std::max(images.greatest[dim], sizes[dim]);
+        }
+        const auto [least, greatest] = std::minmax_element(image.pixels.begin(), image.pixels.end());
+        range = {std::min<double>(range.least, *least), std::max<double>(range.greatest, *greatest)};
+      }));
+    }
+    images.range = range;
+    images.greatest = images.greatest == images.shape ? std::vector<int64_t>() : images.greatest;
+    facts.columns = {std::move(images), readColumn(*opened, /*column=*/1, std::nullopt, std::nullopt)};
+    return {};
   }
 
   void describeTokens(const std::string &name, int bytes) {

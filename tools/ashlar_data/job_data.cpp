@@ -75,7 +75,10 @@ rt::Status describeFeature(const ashlar_rt_dataset &dataset, const ashlar_rt_fea
 rt::Status describeSplit(const ashlar_rt_dataset &dataset, const std::string &directory, const job::Job &job, rt::Split split,
                          SplitFacts &facts) {
   std::unique_ptr<rt::Dataset> opened;
-  ASHLAR_RETURN_IF_ERROR(rt::openDataset(dataset, directory, split, opened));
+  if (rt::Status status = rt::openDataset(dataset, directory, split, opened); !status.ok()) {
+    facts.isMissing = status.code() == rt::StatusCode::kUnavailable;
+    return status;
+  }
   facts.samples = opened->samples();
   const auto batch = static_cast<uint64_t>(job.global_batch());
   const bool isTrain = split == rt::Split::kTrain;

@@ -5,6 +5,7 @@
 #include "tools/ashlar_data/split_facts.h"
 
 #include "runtime/base/dtype.h"
+#include "runtime/base/process.h"
 
 #include <nlohmann/json.hpp>
 
@@ -35,11 +36,14 @@ std::string classesText(const std::map<int64_t, uint64_t> &classes) {
 }
 
 std::string columnText(const ColumnFacts &column) {
-  std::string text = fmt::format("  {:<12} {:<5} {:<14}", column.name, column.type, rt::shapeText(column.shape));
+  const std::string greatest = column.greatest.empty() ? "" : " .. " + rt::shapeText(column.greatest);
+  std::string text = fmt::format("  {:<12} {:<5} {:<14}", column.name, column.type, rt::shapeText(column.shape) + greatest);
   if (!column.tensor.empty()) {
     text += fmt::format(" -> \"{}\" {:<14}", column.tensor, rt::shapeText(column.transformed));
   }
   text += column.range ? " " + rangeText(*column.range) : "";
+  text += column.notFinite != 0 ? fmt::format("; {} elements are NaN or infinite", column.notFinite) : "";
+  text += column.reason.empty() ? "" : "; " + column.reason;
   text += column.counting ? fmt::format("; {} targets count", *column.counting) : "";
   text += column.boundaries ? fmt::format("; {} boundaries of documents", *column.boundaries) : "";
   return text + (column.classes.empty() ? "" : "; " + classesText(column.classes));
@@ -75,6 +79,10 @@ ColumnFacts readColumn(rt::Dataset &dataset, size_t column, std::optional<int64_
     const void *elements = dataset.read(column, rt::SampleRandom::evaluated(sample), scratch.data());
     rt::convertElements(info.element, elements, ASHLAR_RT_F64, numbers.data(), static_cast<int64_t>(numbers.size()), 1, 0);
     for (double number : numbers) {
+      if (!std::isfinite(number)) {
+        ++facts.notFinite;
+        continue;
+      }
       range.least = std::min(range.least, number);
       range.greatest = std::max(range.greatest, number);
       counting += ignored && number == static_cast<double>(*ignored) ? 0 : 1;
@@ -88,7 +96,7 @@ ColumnFacts readColumn(rt::Dataset &dataset, size_t column, std::optional<int64_
   if (!isWhole || facts.classes.size() > kMostClasses) {
     facts.classes.clear();
   }
-  if (!facts.range && dataset.samples() > 0 && !numbers.empty()) {
+  if (!facts.range && range.least <= range.greatest) {
     facts.range = range;
   }
   facts.counting = ignored ? std::optional(counting) : std::nullopt;
@@ -99,16 +107,16 @@ ColumnFacts readColumn(rt::Dataset &dataset, size_t column, std::optional<int64_
 std::string textOf(const std::vector<SplitFacts> &splits) {
   std::string text;
   for (const SplitFacts &split : splits) {
-    text += fmt::format("{} {}: ", split.format, split.split);
+    const std::string name = split.format + " " + split.split;
     if (!split.fault.empty()) {
-      text += fmt::format("cannot be read: {}\n", split.fault);
+      text += rt::oneLine(name + ": cannot be read: " + split.fault) + "\n";
       continue;
     }
-    text += split.tokens ? fmt::format("{} tokens", *split.tokens) : fmt::format("{} samples", split.samples);
+    text += rt::oneLine(name) + (split.tokens ? fmt::format(": {} tokens", *split.tokens) : fmt::format(": {} samples", split.samples));
     text += split.stepsOfPass ? fmt::format(", {} steps a pass; first batch: {}", *split.stepsOfPass, numbersText(split.firstBatch)) : "";
     text += "\n";
     for (const ColumnFacts &column : split.columns) {
-      text += columnText(column) + "\n";
+      text += rt::oneLine(columnText(column)) + "\n";
     }
   }
   return text;
@@ -131,6 +139,9 @@ std::string jsonOf(const std::vector<SplitFacts> &splits) {
     item["columns"] = nlohmann::ordered_json::array();
     for (const ColumnFacts &column : split.columns) {
       nlohmann::ordered_json entry = {{"name", column.name}, {"type", column.type}, {"shape", column.shape}};
+      if (!column.greatest.empty()) {
+        entry["greatest_shape"] = column.greatest;
+      }
       if (!column.tensor.empty()) {
         entry["tensor"] = column.tensor;
         entry["transformed"] = column.transformed;
@@ -138,6 +149,12 @@ std::string jsonOf(const std::vector<SplitFacts> &splits) {
       if (column.range) {
         entry["least"] = column.range->least;
         entry["greatest"] = column.range->greatest;
+      }
+      if (column.notFinite != 0) {
+        entry["not_finite"] = column.notFinite;
+      }
+      if (!column.reason.empty()) {
+        entry["reason"] = column.reason;
       }
       if (column.counting) {
         entry["counting"] = *column.counting;

@@ -20,6 +20,9 @@ struct ColumnFacts {
   std::string name, tensor; // tensor: "" without a job
   std::string type;
   std::vector<int64_t> shape, transformed; // transformed: of a sample after the job's transforms
+  std::vector<int64_t> greatest;           // the greatest sizes where they differ, of files of images; shape has the least
+  std::string reason;                      // why a column without a job is one of words: its first field that is no number
+  uint64_t notFinite = 0;                  // elements that are NaN or infinite, which the range leaves out
   std::optional<rt::ElementRange> range;
   std::map<int64_t, uint64_t> classes;          // samples of each label; empty: no labels
   std::optional<uint64_t> counting, boundaries; // targets that count, and tokens between documents
@@ -28,6 +31,7 @@ struct ColumnFacts {
 // A split, or why it cannot be read.
 struct SplitFacts {
   std::string format, split, fault;
+  bool isMissing = false; // its files are not there
   uint64_t samples = 0;
   std::optional<uint64_t> tokens;      // of a file of tokens
   std::optional<uint64_t> stepsOfPass; // of a job

@@ -102,8 +102,8 @@ Status openNpz(const ashlar_rt_dataset &description, const std::string &director
       for (const ZipMember &each : archive.members()) {
         known += fmt::format("{}\"{}\"", known.empty() ? "" : ", ", each.name);
       }
-      return invalid("\"{}\" has no member \"{}.npy\" for the column \"{}\"; it has {}", archive.path(), names[0], name,
-                     known.empty() ? "none" : known);
+      return unavailable("\"{}\" has no member \"{}.npy\" for the column \"{}\"; it has {}", archive.path(), names[0], name,
+                         known.empty() ? "none" : known);
     }
     Column column{name, ASHLAR_RT_F32, {}};
     NpzColumn elements;

@@ -34,8 +34,8 @@ public:
   const std::string &path() const { return filePath; }
   const std::vector<ZipMember> &members() const { return allMembers; }
 
-  // Finds the bytes of a member, in the archive or, of a deflated one, in `inflated`, and checks their checksum: all of them are read. Takes
-  // no more memory than they have.
+  // Finds the bytes of a member, in the archive or, of a deflated one, in `inflated`, and checks their checksum: all of them are read.
+  // Takes no more memory than they have.
   Status read(const ZipMember &member, std::vector<char> &inflated, const char *&bytes) const;
 
   // Fails when the archive was changed since open().

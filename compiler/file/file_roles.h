@@ -1,40 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Which files a run reads and which it writes. An output that is also an input, or another output, would destroy it.
+// rt::FileRoles with LLVM's errors.
 
 #ifndef ASHLAR_COMPILER_FILE_FILE_ROLES_H
 #define ASHLAR_COMPILER_FILE_FILE_ROLES_H
 
+#include "runtime/abi/file_roles.h"
+
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
-#include "llvm/Support/FileSystem/UniqueID.h"
-
-#include <string>
-#include <vector>
 
 namespace ashlar::file {
 
-// The files of a run and their roles. Two paths name one file when they lead to the same inode, or to the same name in the same folder:
-// however they are spelled, through links of either kind too.
+// The files of a compilation and their roles.
 class FileRoles {
 public:
-  // Remembers a file that is read: addInput("the model", path). "" is none. Fails when an output was declared to be that file.
-  llvm::Error addInput(llvm::StringRef role, llvm::StringRef path);
+  // Adds a file that is read: addInput("the model", path). Fails when an output was added that is this file.
+  llvm::Error addInput(llvm::StringRef role, llvm::StringRef path) {
+    roles.addInput(role.str(), path.str());
+    return error();
+  }
 
-  // Declares a file that is to be written: addOutput("-o", path). "" and "-" are none. Fails, naming both roles, when it is an input or
-  // another output.
-  llvm::Error addOutput(llvm::StringRef role, llvm::StringRef path);
+  // Adds a file that is written: addOutput("-o", path). Fails when it is an input or another output.
+  llvm::Error addOutput(llvm::StringRef role, llvm::StringRef path) {
+    roles.addOutput(role.str(), path.str());
+    return error();
+  }
 
 private:
-  struct Entry {
-    std::string role, path;
-    bool isOutput, exists;
-    llvm::sys::fs::UniqueID identity; // of the file, or of its folder when it does not exist
-  };
+  llvm::Error error() const { return roles.fault().empty() ? llvm::Error::success() : llvm::createStringError(roles.fault()); }
 
-  llvm::Error add(llvm::StringRef role, llvm::StringRef path, bool isOutput);
-
-  std::vector<Entry> entries;
+  rt::FileRoles roles;
 };
 
 } // namespace ashlar::file

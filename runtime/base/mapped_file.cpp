@@ -101,7 +101,6 @@ MappedFile::MappedFile(MappedFile &&other) noexcept {
 
 MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(path, other.path);
-  std::swap(kept, other.kept);
   std::swap(region, other.region);
   std::swap(descriptor, other.descriptor);
   std::swap(written, other.written);
@@ -136,7 +135,6 @@ Status MappedFile::open(const std::string &path, MappedFile &file, uint64_t most
                        std::strerror(errno));
   }
   setHandler();
-  result.kept = keepFile(path);
   result.region = addRegion(static_cast<char *>(base), opened.bytes);
   file = std::move(result);
   return Status();

@@ -5,7 +5,6 @@
 #ifndef ASHLAR_RUNTIME_BASE_MAPPED_FILE_H
 #define ASHLAR_RUNTIME_BASE_MAPPED_FILE_H
 
-#include "runtime/base/output_file.h"
 #include "runtime/base/status.h"
 
 #include <cstdint>
@@ -38,7 +37,6 @@ public:
 
 private:
   std::string path;
-  KeptFile kept;
   MappedRegion *region = nullptr;
   int descriptor = -1;
   struct timespec written = {}; // for the last time, when it was opened

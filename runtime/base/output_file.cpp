@@ -12,8 +12,6 @@
 #include <cstdio>
 #include <cstring>
 #include <initializer_list>
-#include <map>
-#include <mutex>
 #include <utility>
 
 #include <fcntl.h>
@@ -101,40 +99,10 @@ Status refuse(const std::string &path, Place place) {
                                   : invalid("cannot write {}: it is there and not a regular file", path);
 }
 
-// Why each file that must stay does, by fileIdentity().
-std::multimap<std::string, const char *> &keptFiles() {
-  static std::multimap<std::string, const char *> files;
-  return files;
-}
-
-// Files come and go in the thread that writes checkpoints, too.
-std::mutex &keptMutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
 } // namespace
-
-KeptFile keepFile(const std::string &path, const char *reason) {
-  const std::string identity = fileIdentity(path);
-  std::lock_guard<std::mutex> lock(keptMutex());
-  auto entry = keptFiles().emplace(identity, reason);
-  return KeptFile(entry->second, [entry](const void *) {
-    std::lock_guard<std::mutex> inner(keptMutex());
-    keptFiles().erase(entry);
-  });
-}
-
-Status checkReplaceable(const std::string &path) {
-  const std::string identity = fileIdentity(path);
-  std::lock_guard<std::mutex> lock(keptMutex());
-  auto found = keptFiles().find(identity);
-  return found == keptFiles().end() ? Status() : invalid("cannot write {}: {}; name another file", path, found->second);
-}
 
 // Checks what is at the place of an output.
 static Status checkPlace(const std::string &path) {
-  ASHLAR_RETURN_IF_ERROR(checkReplaceable(path));
   const Place there = placeOf(path);
   return there == Place::kFree || there == Place::kRegular ? Status() : refuse(path, there);
 }
@@ -251,18 +219,6 @@ Status OutputFile::rename() {
 Status OutputFile::commit() {
   ASHLAR_RETURN_IF_ERROR(close());
   return rename();
-}
-
-std::string fileIdentity(const std::string &path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) == 0) {
-    return fmt::format("{}:{}", info.st_dev, info.st_ino);
-  }
-  std::string folder = folderOf(path);
-  if (stat(folder.empty() ? "." : folder.c_str(), &info) == 0) {
-    return fmt::format("{}:{}/{}", info.st_dev, info.st_ino, path.substr(folder.size()));
-  }
-  return path;
 }
 
 } // namespace ashlar::rt

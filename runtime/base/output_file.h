@@ -9,27 +9,14 @@
 
 #include "runtime/base/status.h"
 
-#include <memory>
 #include <string>
 
 namespace ashlar::rt {
 
 struct PendingOutput;
 
-// Why most files stay.
-inline constexpr char kReadByRun[] = "the run reads it";
-
-// A file must stay while this lives: no output takes its place.
-using KeptFile = std::shared_ptr<const void>;
-
-// Notes that a file must stay, and why.
-KeptFile keepFile(const std::string &path, const char *reason = kReadByRun);
-
-// Fails when an output at this place would replace a file that must stay.
-Status checkReplaceable(const std::string &path);
-
-// Fails when OutputFile::create() and commit() at this place would: it replaces a file that must stay, something other than a regular file
-// is there, or its folder is not there or takes no files. For outputs at the end of a run, which then fails at its start.
+// Fails when OutputFile::create() and commit() at this place would: something other than a regular file is there, or its folder is not
+// there or takes no files. For outputs at the end of a run, which then fails at its start.
 Status checkOutput(const std::string &path);
 
 // Removes files that are being written and have no name yet. For code that ends the process without destroying its objects; any thread or
@@ -45,7 +32,7 @@ public:
   ~OutputFile();
 
   // Begins a file that is there as a whole, after commit(), or not at all. Refuses a place where something other than a regular file is: it
-  // would be replaced, or, when it is a symbolic link, lead where nobody can know; and the place of a file that must stay.
+  // would be replaced, or, when it is a symbolic link, lead where nobody can know.
   Status create(const std::string &path);
 
   // Begins a file that is there from the start and grows, a log. A pipe or a device file is written to as it is; a symbolic link is
@@ -76,10 +63,6 @@ private:
   int descriptor = -1;
   int error = 0; // errno of the first write that failed
 };
-
-// Returns a text that is equal for two paths exactly when writing to them is writing to one file, however they are spelled, through links
-// too. Where nothing can be looked up, the path itself.
-std::string fileIdentity(const std::string &path);
 
 } // namespace ashlar::rt
 

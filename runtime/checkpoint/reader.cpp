@@ -14,9 +14,6 @@ namespace ashlar::rt {
 
 namespace {
 
-// Why no output takes the place of its files.
-constexpr const char *kPartOfIt = "it is a part of the checkpoint that is read";
-
 // A piece and the tensor that it is of.
 struct PlacedPiece {
   const CheckpointTensor *tensor;
@@ -83,8 +80,8 @@ Status CheckpointReader::open(const std::string &folder) {
   }
   prefix = path + "/";
   ASHLAR_RETURN_IF_ERROR(readIndex(path, contents));
-  kept.push_back(keepFile(prefix + kIndexFile, kPartOfIt));
-  keepFiles();
+  listing = prefix + kIndexFile;
+  files.resize(contents.files.size());
   return Status();
 }
 
@@ -100,21 +97,21 @@ Status CheckpointReader::openWeights(const std::string &fileOrFolder, const Rena
     path = fileOrFolder;
     prefix = path.substr(0, path.rfind('/') + 1); // npos + 1 == 0
     ASHLAR_RETURN_IF_ERROR(listWeights(path, contents));
-    kept.push_back(keepFile(path));
-    keepFiles();
+    listing = path;
+    files.resize(contents.files.size());
   }
   return renameTensors(rules, contents, path);
 }
 
-void CheckpointReader::keepFiles() {
-  files.resize(contents.files.size());
+std::vector<std::string> CheckpointReader::paths() const {
+  std::vector<std::string> all = {listing};
   for (uint32_t number = 0; number < contents.files.size(); ++number) {
-    kept.push_back(keepFile(placeOf(number), kPartOfIt));
+    all.push_back(placeOf(number));
   }
+  return all;
 }
 
 void CheckpointReader::close() {
-  kept.clear();
   files.clear();
   done.clear();
 }

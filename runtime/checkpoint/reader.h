@@ -20,16 +20,18 @@ namespace ashlar::rt {
 // Used by one thread.
 class CheckpointReader {
 public:
-  // Reads the index of the checkpoint in the folder. Its files are not replaced by outputs from here on.
+  // Reads the index of the checkpoint in the folder.
   Status open(const std::string &folder);
 
   // Lists the weights in a file of another tool, or the parameters of the checkpoint in a folder, under the names that the rules give them.
-  // The files are not replaced by outputs from here on.
   Status openWeights(const std::string &fileOrFolder, const RenameRules &rules);
 
   // Returns the folder, without slashes at its end, or the file of weights, and its contents. Assumes that it was opened.
   const std::string &folder() const { return path; }
   const CheckpointIndex &index() const { return contents; }
+
+  // Returns the paths of all files of it. Assumes that it was opened.
+  std::vector<std::string> paths() const;
 
   // Copies the part of `wanted` in a tensor of the index to its array. Fails where the index is the part of a host and lacks some of it.
   // Assumes that the rank is the tensor's.
@@ -64,8 +66,6 @@ private:
   };
 
   Status readPieces(const CheckpointTensor &tensor, const Box &wanted, const Use &use);
-  // Keeps the files of the index in their places.
-  void keepFiles();
   // Where a file lies.
   std::string placeOf(uint32_t number) const { return prefix + contents.files[number].name; }
   // The file of a number; opens it the first time.
@@ -75,8 +75,8 @@ private:
   void verifyFile(uint32_t number, std::vector<std::string> &lines);
 
   std::string path, prefix; // prefix: of the names of files, with a slash at its end
+  std::string listing;      // the file that names the others
   CheckpointIndex contents;
-  std::vector<KeptFile> kept;
   std::vector<File> files;
   std::map<const CheckpointPiece *, std::vector<bool>> done; // which checksums of a piece were compared
   uint64_t copied = 0, verified = 0;

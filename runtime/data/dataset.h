@@ -70,14 +70,20 @@ using OpenDataset = Status(const ashlar_rt_dataset &description, const std::stri
 // directory becomes its directory_format. Checks all of the files' sizes.
 OpenDataset openDataset;
 
+// Returns the paths of the files of both splits, whether they are there or not; one that ends in '/' is a folder with all below it. None of
+// a generator.
+std::vector<std::string> dataFiles(const ashlar_rt_dataset &description, const std::string &directory);
+
 // The formats, one opener each.
 OpenDataset openCifar10, openCsv, openDigits, openIdx, openImages, openNpy, openNpz, openRegression, openText, openTokens;
 
-// A format of data sets, and whether its samples are generated. Components: each is there where the program needs it.
+// A format of data sets, whether its samples are generated, and the names of the files of both splits below its folder: the last part may
+// have wildcards, and one that ends in '/' is a folder with all below it. Components: each is there where the program needs it.
 struct DataFormat {
   const char *name;
   OpenDataset *open;
   bool isGenerated;
+  std::vector<std::string> (*files)(const ashlar_rt_dataset &description) = nullptr; // null: generated
 };
 extern "C" {
 [[gnu::weak]] extern const DataFormat ASHLAR_RT_COMPONENT(data_cifar10);

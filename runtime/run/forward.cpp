@@ -8,6 +8,7 @@
 #include "runtime/run/checkpoint/loader.h"
 #include "runtime/run/checkpoint/output_tensors.h"
 #include "runtime/run/checkpoint/shard.h"
+#include "runtime/run/run_files.h"
 #include "runtime/run/same_options.h"
 #include "runtime/run/session.h"
 #include "runtime/run/tracer.h"
@@ -79,6 +80,15 @@ public:
     return session.communicator->agree(loader.checkTensors());
   }
 
+  // Checks that no output takes the place of another file of the run.
+  Status checkRoles() const {
+    FileRoles files = filesOf(session, loader, outputs, "--output");
+    for (const auto &[input, path] : session.options->inputs) {
+      files.addInput("the file of --input " + input, path);
+    }
+    return checkFiles(files);
+  }
+
   // Checks the names on the command line against the program.
   Status checkNames() {
     if (variant.num_stages > 1) {
@@ -105,8 +115,7 @@ public:
     if (session.options->benchmark == 0) {
       findOutputs();
     }
-    ASHLAR_RETURN_IF_ERROR(checkOutputTensors(session, outputs, "output", "give each a file of its own with --output"));
-    return checkInputsStay();
+    return checkOutputTensors(session, outputs);
   }
 
   // Reads every input into the arenas of this process.
@@ -172,13 +181,7 @@ public:
   }
 
   // Begins the file of --trace.
-  Status openTrace() {
-    std::vector<std::pair<std::string, std::string>> others;
-    for (const OutputTensor &output : outputs) {
-      others.emplace_back("output " + std::string(output.tensor->name), output.path);
-    }
-    return tracer ? tracer->open(others) : Status();
-  }
+  Status openTrace() { return tracer ? tracer->open() : Status(); }
 
   // Says whether the trace was written.
   Status close() { return tracer ? tracer->close() : Status(); }
@@ -234,19 +237,6 @@ private:
     return Status();
   }
 
-  // Checks that no output takes the place of a file that is read.
-  Status checkInputsStay() const {
-    for (const auto &[input, inputPath] : session.options->inputs) {
-      for (const OutputTensor &output : outputs) {
-        if (fileIdentity(inputPath) == fileIdentity(output.path)) {
-          return invalid("output {} would replace {}, which input {} is read from; name another file with --output", output.tensor->name,
-                         output.path, input);
-        }
-      }
-    }
-    return Status();
-  }
-
   // The outputs that are wanted: those that --output names, or all, in the current directory.
   void findOutputs() {
     for (uint32_t index : wantable) {
@@ -286,6 +276,7 @@ Status runForward(Session &session) {
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(prepared));
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.compareInputs()));
   ASHLAR_RETURN_IF_ERROR(forward.findWeights());
+  ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.checkRoles()));
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(forward.openTrace()));
   ASHLAR_RETURN_IF_ERROR(forward.run());
   if (session.options->benchmark != 0) {

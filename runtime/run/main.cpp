@@ -248,7 +248,6 @@ int runMain(const ashlar_rt_image &image, int argc, char **argv) {
 int ashlar_rt_main(const ashlar_rt_image *image, int argc, char **argv) {
   using namespace ashlar::rt;
   prepareProcess();
-  KeptFile executable = keepFile("/proc/self/exe", "it is this executable");
   try {
     const int status = runMain(*image, argc, argv);
     return status != 0 || finishOutput() ? status : 1;

@@ -79,17 +79,8 @@ Status Tracer::prepare(uint64_t firstStep, uint64_t totalSteps, uint64_t perStep
   return session.executor->reserveTrace(steps * runs[variant.stage].size());
 }
 
-Status Tracer::open(const std::vector<std::pair<std::string, std::string>> &others) {
-  if (session.communicator->rank() != 0) {
-    return Status();
-  }
-  const std::string &path = session.options->traceFile;
-  for (const auto &[option, other] : others) {
-    if (!other.empty() && fileIdentity(path) == fileIdentity(other)) {
-      return invalid("--trace {} is the file of {} too; give each a file of its own", path, option);
-    }
-  }
-  return file.create(path);
+Status Tracer::open() {
+  return session.communicator->rank() == 0 ? file.create(session.options->traceFile) : Status();
 }
 
 Status Tracer::beginStep(uint64_t number) {

@@ -9,7 +9,6 @@
 #include "runtime/trace/trace_file.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace ashlar::rt {
@@ -40,8 +39,8 @@ public:
   // Chooses the steps and makes room. `firstStep`: steps done in earlier runs; `runs`: a step's runs, by stage; `microBatches`: of a step.
   Status prepare(uint64_t firstStep, uint64_t totalSteps, uint64_t microBatches, StepRuns runs);
 
-  // Begins the file, on rank 0. `others`: options that name files of this run, and the files.
-  Status open(const std::vector<std::pair<std::string, std::string>> &others);
+  // Begins the file, on rank 0.
+  Status open();
 
   // The last step that is recorded.
   uint64_t lastStep() const { return window.last; }

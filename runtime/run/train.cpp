@@ -4,6 +4,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/directories.h"
+#include "runtime/checkpoint/folder.h"
 #include "runtime/execute/order.h"
 #include "runtime/run/checkpoint/export_model.h"
 #include "runtime/run/checkpoint/loader.h"
@@ -13,6 +14,7 @@
 #include "runtime/run/log/step_work.h"
 #include "runtime/run/log/training_log.h"
 #include "runtime/run/nonfinite_watch.h"
+#include "runtime/run/run_files.h"
 #include "runtime/run/same_options.h"
 #include "runtime/run/tracer.h"
 
@@ -26,6 +28,39 @@ namespace {
 
 // Steps that do not count for the host's time: first calls of libraries, the capture of the step.
 constexpr uint64_t kWarmUpSteps = 10;
+
+// Returns the files of a training, or of an export. Assumes that the loader is open.
+FileRoles trainingFiles(const Session &session, const Loader &loader, const std::vector<OutputTensor> &parameters) {
+  const Options &options = *session.options;
+  const ashlar_rt_training &training = *session.image->training;
+  FileRoles files = filesOf(session, loader, parameters, "--save-parameters of");
+  for (const std::string &path : dataFiles(training.dataset, options.dataDirectory)) {
+    path.back() == '/' ? files.addInputFolder("the folder of --data", path) : files.addInput("a file of --data", path);
+  }
+  const int rank = session.communicator->rank();
+  for (int other = 0; other < session.communicator->processes() && !options.logDirectory.empty(); ++other) {
+    files.addOutput("--log-dir", rank == 0 || rank == other ? TrainingLog::workerLog(options.logDirectory, other) : "");
+  }
+  if (rank != 0) { // it writes nothing else, and may be on another host
+    return files;
+  }
+  files.addOutput("--metrics", options.metricsFile);
+  for (const std::string &path : exportFiles(session)) {
+    files.addOutput("--export", path);
+  }
+  for (const auto &[option, folder] : {std::pair("--log-dir", options.logDirectory), std::pair("--tensorboard", options.eventDirectory),
+                                       std::pair("--save-parameters", options.parameterDirectory)}) {
+    files.addOutputFolder(option, folder);
+  }
+  if (options.savesCheckpoints) {
+    const CheckpointFolder folder(options.checkpointDirectory, training.checkpoint_prefix);
+    files.addOutputFolder("--checkpoint-dir", options.checkpointDirectory);
+    for (const std::string &name : folder.list()) {
+      files.addInputFolder("a checkpoint of --checkpoint-dir,", folder.place(name));
+    }
+  }
+  return files;
+}
 
 class Trainer {
 public:
@@ -50,6 +85,8 @@ public:
 
   // Everything that one rank can find wrong before the first step.
   Status prepare() {
+    findParameters();
+    ASHLAR_RETURN_IF_ERROR(checkFiles(trainingFiles(session, loader, parameters)));
     ASHLAR_RETURN_IF_ERROR(lossScalar.find(session, training.loss_tensor, /*integer=*/false));
     ASHLAR_RETURN_IF_ERROR(learningRate.findFirst(session, training.learning_rate_tensor));
     ASHLAR_RETURN_IF_ERROR(gradientNorm.findFirst(session, training.gradient_norm_tensor));
@@ -79,7 +116,9 @@ public:
     ASHLAR_RETURN_IF_ERROR(saver.prepare(position, [this](const std::string &line) { log.line(line); }));
     ASHLAR_RETURN_IF_ERROR(executor.checkMemory(batches.pipeline.memoryBytes() + saver.bufferBytes() +
                                                 (session.options->evaluate ? evaluation.pipeline().memoryBytes() : 0)));
-    return findParameters();
+    const std::string &folder = session.options->parameterDirectory;
+    ASHLAR_RETURN_IF_ERROR(!folder.empty() && session.communicator->rank() == 0 ? makeDirectories(folder) : Status());
+    return checkOutputTensors(session, parameters);
   }
 
   // Opens the folder of checkpoints, where some are written.
@@ -100,17 +139,7 @@ public:
         session.communicator->rank(), session.launcher != nullptr && session.launcher->endsWithParent, firstStep, totalSteps, {}};
     ASHLAR_RETURN_IF_ERROR(findStepWork(training, *session.variant, session.threads, facts.work));
     ASHLAR_RETURN_IF_ERROR(log.open(options, facts));
-    if (!tracer) {
-      return Status();
-    }
-    std::vector<std::pair<std::string, std::string>> others = {{"--metrics", options.metricsFile}};
-    if (!options.logDirectory.empty()) {
-      others.emplace_back("--log-dir", TrainingLog::workerLog(options.logDirectory, session.communicator->rank()));
-    }
-    for (const OutputTensor &parameter : parameters) {
-      others.emplace_back("--save-parameters", parameter.path);
-    }
-    return tracer->open(others);
+    return tracer ? tracer->open() : Status();
   }
 
   // Takes over the state of the checkpoint to go on from.
@@ -315,11 +344,11 @@ private:
     return Status();
   }
 
-  // The parameters that --save-parameters writes, and their folder.
-  Status findParameters() {
+  // Lists the parameters that --save-parameters writes.
+  void findParameters() {
     const std::string &directory = session.options->parameterDirectory;
     if (directory.empty()) {
-      return Status();
+      return;
     }
     std::set<std::string> names; // copies on several stages are equal
     for (const ashlar_rt_variant &stage : Stages(*session.variant)) {
@@ -330,8 +359,6 @@ private:
         }
       }
     }
-    ASHLAR_RETURN_IF_ERROR(session.communicator->rank() == 0 ? makeDirectories(directory) : Status());
-    return checkOutputTensors(session, parameters, "parameter", "rename one of them in the model");
   }
 
   Session &session;
@@ -364,6 +391,7 @@ Status exportCheckpoint(Session &session) {
   Loader loader(session);
   ASHLAR_RETURN_IF_ERROR(loader.open());
   ASHLAR_RETURN_IF_ERROR(seat.agree(loader.resumes() ? loader.checkTensors() : invalid("--export: there is no checkpoint to export")));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(checkFiles(trainingFiles(session, loader, {}))));
   ASHLAR_RETURN_IF_ERROR(seat.agree(checkExport(session)));
   ASHLAR_RETURN_IF_ERROR(initialise(session));
   ASHLAR_RETURN_IF_ERROR(seat.agree(loader.load()));

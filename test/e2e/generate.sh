@@ -81,7 +81,13 @@ refuse "nan is not a number from 0 to 1000000" ./one --prompt short.txt --temper
 refuse "nan is not a number from 0 to 1" ./one --prompt short.txt --temperature 1 --top-p nan
 refuse "--stop 50, but the vocabulary has 50 tokens" ./one --prompt short.txt --stop 50
 refuse "name it FILE.npy" ./one --prompt short.txt --logits -
-refuse "are one file" ./one --prompt short.txt --logits x.npy --output x.npy
+refuse "--output and --logits both name ./x.npy; give each a file of its own" ./one --prompt short.txt --logits ./x.npy --output x.npy
+refuse "--trace and --output both name x.npy; give each a file of its own" ./one --prompt short.txt --trace x.npy --output x.npy
+cp short.txt before.txt
+for option in --output --trace; do
+  refuse "$option names ./short.txt, which is the file of --prompt short.txt; name another file" ./one --prompt short.txt $option ./short.txt
+done
+cmp short.txt before.txt || fail "the prompts are replaced"
 refuse "none.txt: cannot be opened" ./one --prompt none.txt
 refuse "no/folder/x.npy" ./one --prompt short.txt --output no/folder/x.npy
 refuse "--trace: 2 positions were computed one by one, and step 5 is traced" ./one --prompt short.txt --output new.txt --new-tokens 1 --trace trace.json

@@ -94,25 +94,39 @@ cmp piped direct || fail "a pipe gets another text"
 python3 -c 'from npy_writer import write_npy; write_npy("x.npy", "f", (8, 2), range(16))'
 ln x.npy hard.npy
 for path in x.npy ./x.npy folder/../x.npy hard.npy; do
-  expect_error "output y would replace $path, which input x is read from" ./program --input x=x.npy --output y=$path
+  expect_error "--output y names $path, which is the file of --input x" ./program --input x=x.npy --output y=$path
+  expect_error "--trace names $path, which is the file of --input x" ./program --input x=x.npy --trace $path
 done
 ln program own
 cp linear linear.copy
 for path in linear ./linear folder/../linear; do
-  expect_error "cannot write $path: it is this executable" ./linear --steps 1 --metrics $path
+  expect_error "--metrics names $path, which is this executable" ./linear --steps 1 --metrics $path
 done
-expect_error "cannot write own: it is this executable" ./program --input x=x.npy --output y=own
+expect_error "--output y names own, which is this executable" ./program --input x=x.npy --output y=own
 cmp linear linear.copy || fail "an executable is replaced by its metrics"
 mkdir -p data && python3 "$classes_script" data data 4
 python3 "$classes_script" model classes.onnx
 echo 'global_batch: 4 loss { softmax_cross_entropy { logits: "logits" labels: "label" } } optimizer { sgd {} learning_rate: 0.01 }
 dataset { npy {} features { column: "x" tensor: "x" } features { column: "label" tensor: "label" } }' > classes.txtpb
 "$tools/ashlarc" classes.onnx --job classes.txtpb -o classes
-for path in data/x_train.npy data/label_eval.npy; do
-  cp $path before.npy
-  expect_error "cannot write $path: the run reads it" ./classes --data data --steps 1 --eval --metrics $path
-  cmp $path before.npy || fail "$path is replaced by metrics"
+md5sum data/* > data.md5
+for path in data/x_train.npy data/label_eval.npy; do # of a split that is not read, too
+  for option in --metrics --export --trace; do
+    expect_error "$option names $path, which is a file of --data" ./classes --data data --steps 1 $option $path
+  done
 done
+md5sum --quiet -c data.md5 || fail "an output replaces data"
+mkdir outputs
+for pair in "--metrics --export" "--trace --export" "--trace --metrics"; do # in the order in which they are compared
+  set -- $pair
+  expect_error "error: $1 and $2 both name ./outputs/same; give each a file of its own" ./linear --steps 1 $1 ./outputs/same $2 ./outputs/same
+done
+for option in --metrics --export --trace; do
+  expect_error "both name new/worker_0.log; give each a file of its own" ./linear --steps 1 --log-dir new $option new/worker_0.log
+  expect_error "both name new/dense.weight.npy; give each a file of its own" ./linear --steps 1 --save-parameters new $option new/dense.weight.npy
+  expect_error "both name new; give each a file of its own" ./linear --steps 1 --tensorboard new $option new
+done
+[ ! -e new ] && [ -z "$(ls -A outputs)" ] || fail "refused outputs leave files"
 for path in link dangling; do
   expect_error "cannot write $path: it is a symbolic link" ./program --input x=x.npy --output y=$path
   expect_error "cannot write $path: it is a symbolic link" ./linear --steps 1 --metrics $path
@@ -128,8 +142,6 @@ timeout 10 cat pipe > piped &
 ./linear --steps 2 --log-every 1 --metrics pipe > log
 wait $!
 [ "$(wc -l < piped)" = 2 ] || fail "a pipe gets other metrics"
-mkdir logs
-expect_error "is the log of this rank too" ./linear --steps 1 --log-dir logs --metrics folder/../logs/worker_0.log
 [ "$(cat mine)" = mine ] || fail "what a link leads to was written to"
 [ ! -e nowhere ] || fail "what a dangling link leads to was written"
 

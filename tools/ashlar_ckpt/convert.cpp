@@ -2,6 +2,7 @@
 //
 // convert: whole tensors under their own names, for other tools. Memory is that of a part, whatever the checkpoint's size.
 
+#include "runtime/abi/file_roles.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/output_file.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -36,6 +37,14 @@ std::vector<const CheckpointTensor *> chooseTensors(const CheckpointIndex &index
 Status convert(const std::string &checkpoint, const std::string &output, bool parametersOnly) {
   CheckpointReader reader;
   ASHLAR_RETURN_IF_ERROR(reader.open(checkpoint));
+  FileRoles files;
+  for (const std::string &path : reader.paths()) {
+    files.addInput("a file of the checkpoint,", path);
+  }
+  files.addOutput("-o", output);
+  if (!files.fault().empty()) {
+    return invalid("{}", files.fault());
+  }
   const CheckpointIndex &index = reader.index();
   const std::vector<const CheckpointTensor *> chosen = chooseTensors(index, parametersOnly);
   std::vector<StoredTensor> stored;

@@ -137,6 +137,10 @@ Status openCifar10(const ashlar_rt_dataset &description, const std::string &dire
   return {};
 }
 
-const DataFormat ASHLAR_RT_COMPONENT(data_cifar10) = {"cifar10", openCifar10, /*isGenerated=*/false};
+static std::vector<std::string> cifar10Files(const ashlar_rt_dataset &) {
+  return {"data_batch_*.bin", "test_batch.bin"};
+}
+
+const DataFormat ASHLAR_RT_COMPONENT(data_cifar10) = {"cifar10", openCifar10, /*isGenerated=*/false, cifar10Files};
 
 } // namespace ashlar::rt

@@ -165,6 +165,10 @@ Status openCsv(const ashlar_rt_dataset &description, const std::string &director
   return {};
 }
 
-const DataFormat ASHLAR_RT_COMPONENT(data_csv) = {"csv", openCsv, /*isGenerated=*/false};
+static std::vector<std::string> csvFiles(const ashlar_rt_dataset &) {
+  return {"train.csv", "eval.csv"};
+}
+
+const DataFormat ASHLAR_RT_COMPONENT(data_csv) = {"csv", openCsv, /*isGenerated=*/false, csvFiles};
 
 } // namespace ashlar::rt

@@ -3,7 +3,6 @@
 // The idx files of MNIST, plain or gzip: big-endian header {magic, sizes}, then one byte an element. Read whole at the start, and checked.
 
 #include "runtime/base/mapped_file.h"
-#include "runtime/base/output_file.h"
 #include "runtime/data/dataset.h"
 
 #include <algorithm>
@@ -22,9 +21,9 @@ constexpr uint32_t kLabelMagic = 0x00000801; // unsigned bytes, one dim
 
 class IdxDataset final : public Dataset {
 public:
-  IdxDataset(std::vector<Column> columns, std::vector<uint8_t> images, std::vector<uint8_t> labels, std::array<KeptFile, 2> files)
-      : allColumns(std::move(columns)), images(std::move(images)), labels(std::move(labels)), imageBytes(numElements(allColumns[0].shape)),
-        files(std::move(files)) {}
+  IdxDataset(std::vector<Column> columns, std::vector<uint8_t> images, std::vector<uint8_t> labels)
+      : allColumns(std::move(columns)), images(std::move(images)), labels(std::move(labels)), imageBytes(numElements(allColumns[0].shape)) {
+  }
 
   uint64_t samples() const override { return labels.size(); }
   const std::vector<Column> &columns() const override { return allColumns; }
@@ -36,7 +35,6 @@ private:
   std::vector<Column> allColumns;
   std::vector<uint8_t> images, labels;
   size_t imageBytes;
-  std::array<KeptFile, 2> files;
 };
 
 // Returns the path of the idx file in `directory`: the usual name, also with a dot before idx, also with .gz behind.
@@ -189,11 +187,14 @@ Status openIdx(const ashlar_rt_dataset &description, const std::string &director
     return invalid("\"{}\" holds {} images but \"{}\" holds {} labels", imagePath, imageDims[0], labelPath, labelDims[0]);
   }
   std::vector<Column> columns = {{"image", ASHLAR_RT_U8, {imageDims[1], imageDims[2]}}, {"label", ASHLAR_RT_U8, {}}};
-  std::array<KeptFile, 2> files = {keepFile(imagePath), keepFile(labelPath)};
-  dataset = std::make_unique<IdxDataset>(std::move(columns), std::move(images), std::move(labels), std::move(files));
+  dataset = std::make_unique<IdxDataset>(std::move(columns), std::move(images), std::move(labels));
   return {};
 }
 
-const DataFormat ASHLAR_RT_COMPONENT(data_idx) = {"idx", openIdx, /*isGenerated=*/false};
+static std::vector<std::string> idxFiles(const ashlar_rt_dataset &) {
+  return {"train-images?idx3-ubyte*", "train-labels?idx1-ubyte*", "t10k-images?idx3-ubyte*", "t10k-labels?idx1-ubyte*"};
+}
+
+const DataFormat ASHLAR_RT_COMPONENT(data_idx) = {"idx", openIdx, /*isGenerated=*/false, idxFiles};
 
 } // namespace ashlar::rt

@@ -139,6 +139,10 @@ Status openImages(const ashlar_rt_dataset &description, const std::string &direc
   return {};
 }
 
-const DataFormat ASHLAR_RT_COMPONENT(data_images) = {"images", openImages, /*isGenerated=*/false};
+static std::vector<std::string> imageFiles(const ashlar_rt_dataset &) {
+  return {"train/", "val/", "eval/"};
+}
+
+const DataFormat ASHLAR_RT_COMPONENT(data_images) = {"images", openImages, /*isGenerated=*/false, imageFiles};
 
 } // namespace ashlar::rt

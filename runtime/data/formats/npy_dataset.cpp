@@ -63,6 +63,16 @@ Status openNpy(const ashlar_rt_dataset &description, const std::string &director
   return {};
 }
 
-const DataFormat ASHLAR_RT_COMPONENT(data_npy) = {"npy", openNpy, /*isGenerated=*/false};
+static std::vector<std::string> npyFiles(const ashlar_rt_dataset &description) {
+  std::vector<std::string> names;
+  for (uint32_t i = 0; i < description.num_features; ++i) {
+    for (Split split : {Split::kTrain, Split::kEval}) {
+      names.push_back(fmt::format("{}_{}.npy", description.features[i].column, splitName(split)));
+    }
+  }
+  return names;
+}
+
+const DataFormat ASHLAR_RT_COMPONENT(data_npy) = {"npy", openNpy, /*isGenerated=*/false, npyFiles};
 
 } // namespace ashlar::rt

@@ -121,6 +121,10 @@ Status openNpz(const ashlar_rt_dataset &description, const std::string &director
   return {};
 }
 
-const DataFormat ASHLAR_RT_COMPONENT(data_npz) = {"npz", openNpz, /*isGenerated=*/false};
+static std::vector<std::string> npzFiles(const ashlar_rt_dataset &description) {
+  return {description.train_files, description.eval_files};
+}
+
+const DataFormat ASHLAR_RT_COMPONENT(data_npz) = {"npz", openNpz, /*isGenerated=*/false, npzFiles};
 
 } // namespace ashlar::rt

@@ -109,6 +109,11 @@ Status openTokens(const ashlar_rt_dataset &description, const std::string &direc
   return {};
 }
 
-const DataFormat ASHLAR_RT_COMPONENT(data_tokens) = {"tokens", openTokens, /*isGenerated=*/false};
+static std::vector<std::string> tokenFiles(const ashlar_rt_dataset &description) {
+  const bool hasEval = description.params[ASHLAR_RT_EVAL_SHARE] == 0;
+  return {description.train_files, hasEval ? description.eval_files : description.train_files};
+}
+
+const DataFormat ASHLAR_RT_COMPONENT(data_tokens) = {"tokens", openTokens, /*isGenerated=*/false, tokenFiles};
 
 } // namespace ashlar::rt

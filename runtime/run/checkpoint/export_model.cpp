@@ -62,6 +62,18 @@ std::vector<char> numbersOf(const ashlar_rt_export_hole &hole, const ashlar_rt_t
 
 } // namespace
 
+std::vector<std::string> exportFiles(const Session &session) {
+  const std::string &path = session.options->exportFile;
+  std::vector<std::string> files;
+  if (!path.empty()) {
+    files.push_back(path);
+  }
+  if (!path.empty() && session.image->exported->data_file != nullptr) {
+    files.push_back(dataPath(path, session.image->exported->data_file));
+  }
+  return files;
+}
+
 Status checkExport(const Session &session) {
   const std::string &path = session.options->exportFile;
   if (path.empty()) {
@@ -82,8 +94,10 @@ Status checkExport(const Session &session) {
   if (session.communicator->rank() != 0) { // it writes nothing, and may be on a host without the folder
     return Status();
   }
-  ASHLAR_RETURN_IF_ERROR(checkOutput(path));
-  return exported.data_file == nullptr ? Status() : checkOutput(dataPath(path, exported.data_file));
+  for (const std::string &file : exportFiles(session)) {
+    ASHLAR_RETURN_IF_ERROR(checkOutput(file));
+  }
+  return Status();
 }
 
 Status exportModel(Session &session) {

@@ -30,6 +30,9 @@ public:
   uint64_t stepsDone() const { return reader.index().stepsDone; }
   uint64_t seed() const { return reader.index().seed; }
 
+  // Returns the files of the checkpoint or the weights; none without either.
+  std::vector<std::string> paths() const { return source == Source::kNone ? std::vector<std::string>() : reader.paths(); }
+
   // Checks the run's data against the checkpoint's.
   Status checkData(const DataPosition &position) const;
 

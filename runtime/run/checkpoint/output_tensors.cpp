@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
 
 namespace ashlar::rt {
 namespace {
@@ -91,15 +90,9 @@ std::string outputFileName(std::string name) {
   return name + ".npy";
 }
 
-Status checkOutputTensors(const Session &session, const std::vector<OutputTensor> &tensors, const char *kind, const char *remedy) {
-  std::map<std::string, const char *> tensorOf;
+Status checkOutputTensors(const Session &session, const std::vector<OutputTensor> &tensors) {
   for (const OutputTensor &output : tensors) {
-    const ashlar_rt_tensor &tensor = *output.tensor;
     ASHLAR_RETURN_IF_ERROR(session.communicator->rank() == 0 ? checkOutput(output.path) : Status());
-    auto [first, isNew] = tensorOf.emplace(fileIdentity(output.path), tensor.name);
-    if (!isNew) {
-      return invalid("{}s {} and {} would both be written to {}; {}", kind, first->second, tensor.name, output.path, remedy);
-    }
   }
   return Status();
 }

@@ -27,9 +27,8 @@ bool isCount(const ashlar_rt_variant &variant, const ashlar_rt_tensor &tensor);
 // Returns NAME.npy; a name with slashes must not leave its folder.
 std::string outputFileName(std::string name);
 
-// Checks that .npy files can hold the tensors, that rank 0 can write them, and that no two of them go to one file, however its path is
-// spelled. `kind` and `remedy` are for the error: "output", "give each a file of its own with --output".
-Status checkOutputTensors(const Session &session, const std::vector<OutputTensor> &tensors, const char *kind, const char *remedy);
+// Checks that rank 0 can write the files of the tensors.
+Status checkOutputTensors(const Session &session, const std::vector<OutputTensor> &tensors);
 
 // Puts the pieces of a tensor of a stage together on rank 0; empty on other ranks. Every rank calls it, after a barrier.
 Status fetchGlobal(Session &session, const ashlar_rt_tensor &tensor, uint32_t stage, std::vector<char> &global);

@@ -9,6 +9,7 @@
 #include "runtime/run/checkpoint/shard.h"
 #include "runtime/run/generate/sampler.h"
 #include "runtime/run/generate/texts.h"
+#include "runtime/run/run_files.h"
 #include "runtime/run/tracer.h"
 
 #include <algorithm>
@@ -70,10 +71,20 @@ public:
     return writer.open(options.output, /*streams=*/texts.size() == 1);
   }
 
-  // Looks into the file that the variables start from; gives them their values. Ranks agree on both.
+  // Looks into the file that the variables start from; checks that no output takes the place of another file; gives the variables their
+  // values. Ranks agree on all three.
   Status findWeights() {
     ASHLAR_RETURN_IF_ERROR(loader.open());
     return session.communicator->agree(loader.checkTensors());
+  }
+  Status checkRoles() const {
+    FileRoles files = filesOf(session, loader, {}, "");
+    if (session.communicator->rank() == 0) {
+      files.addInput("the file of --prompt", options.prompt);
+      files.addOutput("--output", options.output);
+      files.addOutput("--logits", options.logits);
+    }
+    return session.communicator->agree(checkFiles(files));
   }
   Status load() {
     ASHLAR_RETURN_IF_ERROR(initialise(session));
@@ -83,7 +94,7 @@ public:
         fmt::print(stderr, "{}\n", line); // standard output is for tokens
       }
     }
-    return tracer ? session.communicator->agree(tracer->open({})) : Status();
+    return tracer ? session.communicator->agree(tracer->open()) : Status();
   }
 
   // Generates all texts, a batch of them at a time. Every rank returns when rank 0 is through, or has failed.
@@ -353,6 +364,7 @@ Status generateText(Session &session) {
   }
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(prepared));
   ASHLAR_RETURN_IF_ERROR(generation.findWeights());
+  ASHLAR_RETURN_IF_ERROR(generation.checkRoles());
   ASHLAR_RETURN_IF_ERROR(generation.load());
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(generation.run()));
   ASHLAR_RETURN_IF_ERROR(session.communicator->agree(generation.finish()));

@@ -142,12 +142,7 @@ Status TrainingLog::open(const Options &options, const LogFacts &given) {
   }
   if (!options.logDirectory.empty()) {
     ASHLAR_RETURN_IF_ERROR(makeDirectories(options.logDirectory));
-    std::string path = workerLog(options.logDirectory, facts.rank);
-    if (prints && fileIdentity(path) == fileIdentity(options.metricsFile)) {
-      return invalid("--metrics {} is the log of this rank too, by --log-dir {}; give each a file of its own", options.metricsFile,
-                     options.logDirectory);
-    }
-    ASHLAR_RETURN_IF_ERROR(worker.createLog(path));
+    ASHLAR_RETURN_IF_ERROR(worker.createLog(workerLog(options.logDirectory, facts.rank)));
   }
   return Status();
 }

@@ -5,6 +5,7 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/permutation.h"
 #include "test/unit/data/read_sample.h"
+#include "test/unit/data/temporary_folder.h"
 
 #include <algorithm>
 #include <cmath>
@@ -146,6 +147,51 @@ TEST_CASE("data sets: the format and --data must go together", "[data]") {
   description.format = "digits";
   description.directory_format = "idx";
   CHECK_THAT(openDataset(description, "/nowhere", Split::kTrain, dataset).message(), Contains("no train-images-idx3-ubyte"));
+}
+
+TEST_CASE("data sets: the files of both splits are known without opening them", "[data]") {
+  TemporaryFolder folder;
+  auto filesOf = [&](ashlar_rt_dataset description) {
+    std::vector<std::string> names;
+    for (const std::string &path : dataFiles(description, folder.path())) {
+      names.push_back(path.substr(folder.path().size() + 1));
+    }
+    return names;
+  };
+  using Names = std::vector<std::string>;
+  const Names idx = {"train-images-idx3-ubyte.gz", "train-labels.idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"};
+  const Names others = {"data_batch_1.bin", "data_batch_2.bin", "test_batch.bin", "a_0.bin", "a_1.bin", "notes.txt"};
+  for (const Names &names : {idx, others}) {
+    for (const std::string &name : names) {
+      folder.write(name, "x");
+    }
+  }
+  ashlar_rt_dataset description = describe("digits", 10, 10);
+  CHECK(filesOf(description).empty());
+  description.directory_format = "idx";
+  CHECK(filesOf(description) == idx);
+  CHECK(dataFiles(description, "").empty());
+  CHECK(filesOf(describe("cifar10", 0, 0)) == Names{"data_batch_1.bin", "data_batch_2.bin", "test_batch.bin"});
+  CHECK(filesOf(describe("csv", 0, 0)) == Names{"train.csv", "eval.csv"});
+  CHECK(filesOf(describe("images", 0, 0)) == Names{"train/", "val/", "eval/"});
+  description = describe("npz", 0, 0);
+  description.train_files = "t.npz";
+  description.eval_files = "e.npz";
+  CHECK(filesOf(description) == Names{"t.npz", "e.npz"});
+  description.format = "tokens";
+  description.train_files = "a_*.bin";
+  description.eval_files = nullptr;
+  description.params[ASHLAR_RT_EVAL_SHARE] = 0.1;
+  CHECK(filesOf(description) == Names{"a_0.bin", "a_1.bin", "a_0.bin", "a_1.bin"});
+  description.params[ASHLAR_RT_EVAL_SHARE] = 0;
+  description.eval_files = "b.bin"; // not there yet
+  CHECK(filesOf(description) == Names{"a_0.bin", "a_1.bin", "b.bin"});
+  ashlar_rt_feature feature = {};
+  feature.column = "x";
+  description = describe("npy", 0, 0);
+  description.num_features = 1;
+  description.features = &feature;
+  CHECK(filesOf(description) == Names{"x_train.npy", "x_eval.npy"});
 }
 
 TEST_CASE("order: a permutation, another one for each pass and seed", "[data][order]") {

@@ -86,20 +86,6 @@ TEST_CASE("idx: plain and gzip files are read, train and eval by their names", "
   }
 }
 
-TEST_CASE("idx: no output takes the place of files that are read", "[data][idx]") {
-  TemporaryFolder folder;
-  folder.write("train-images-idx3-ubyte", images(3));
-  folder.write("train-labels-idx1-ubyte", labels("abc"));
-  std::unique_ptr<Dataset> dataset;
-  REQUIRE(openIdx({}, folder.path(), Split::kTrain, dataset).ok());
-  for (const char *name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}) {
-    CHECK(checkReplaceable(folder.file(name)).message() == "cannot write " + folder.file(name) + ": the run reads it; name another file");
-  }
-  CHECK(checkReplaceable(folder.file("other")).ok());
-  dataset.reset();
-  CHECK(checkReplaceable(folder.file("train-images-idx3-ubyte")).ok());
-}
-
 TEST_CASE("idx: wrong files are refused with both values", "[data][idx]") {
   const std::string good = labels(std::string("\1\2\3", 3));
   CHECK_THAT(refusal(images(4), good), Contains("holds 4 images") && Contains("holds 3 labels"));

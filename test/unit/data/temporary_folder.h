@@ -35,6 +35,12 @@ public:
     return file(name);
   }
 
+  // Returns the bytes of file `name`.
+  std::string read(const std::string &name) const {
+    std::ifstream stream(file(name), std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
+  }
+
 private:
   std::string folder;
 };

@@ -135,9 +135,35 @@ TEST_CASE("roles: one file is one file, however it is named", "[file][roles]") {
   CHECK(!roles.addOutput("--annotate", "-"));
   CHECK(!roles.addOutput("--annotate", "/dev/null"));
   CHECK(!roles.addOutput("--save-strategy", "/dev/null"));
-  CHECK_THAT(llvm::toString(roles.addOutput("--report", folder.file("sub/../new"))), Contains("-o and --report both name"));
   CHECK(!roles.addInput("the job", model));
   CHECK(!roles.addInput("the model", model)); // two inputs may be one file
+  CHECK_THAT(llvm::toString(roles.addOutput("--report", folder.file("sub/../new"))), Contains("-o and --report both name"));
+}
+
+TEST_CASE("roles: folders that are not there yet, folders with all below them, and folders of several outputs", "[file][roles]") {
+  test::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.file("images/cat"));
+  std::filesystem::create_symlink("images", folder.file("soft"));
+  folder.write("images/cat/0.png", "x");
+  auto fault = [&](std::initializer_list<std::pair<const char *, const char *>> outputs) {
+    rt::FileRoles roles;
+    roles.addInputFolder("the folder of --data", folder.file("images/"));
+    for (const auto &[role, name] : outputs) {
+      role[0] == '/' ? roles.addOutputFolder(role, folder.file(name)) : roles.addOutput(role, folder.file(name));
+    }
+    return roles.fault();
+  };
+  CHECK(fault({{"-a", "new/x"}, {"-b", "new/sub/../y"}, {"/folder", "new"}, {"/other", "new"}}).empty());
+  CHECK(fault({{"-a", "new/x"}, {"-b", "new/sub/../x"}}) ==
+        "-a and -b both name " + folder.file("new/sub/../x") + "; give each a file of its own");
+  CHECK_THAT(fault({{"-a", "new"}, {"/folder", "new/"}}), Contains("-a and /folder both name"));
+  for (const char *name : {"images/cat/0.png", "soft/cat/0.png", "images/cat/1.png", "images/dog/1.png", "images/new"}) {
+    CHECK(fault({{"-a", name}}) ==
+          "-a names " + folder.file(name) + ", which is in the folder of --data " + folder.file("images/") + "; name another file");
+  }
+  CHECK_THAT(fault({{"/folder", "images"}}), Contains("/folder names"));
+  CHECK_THAT(fault({{"/folder", "images/new"}}), Contains("/folder names"));
+  CHECK(fault({{"/folder", ""}, {"-a", "images.txt"}}).empty());
 }
 
 TEST_CASE("cleanup: signals and crashes remove what is temporary, and end the process", "[file][cleanup]") {

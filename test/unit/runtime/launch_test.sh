@@ -71,8 +71,8 @@ check "trace: no file" error '^error: --trace-steps 1-2 without --trace; add --t
 for steps in 0 3-2 0-2 1- -1 1-2-3 x 1-x "1 - 2" 4294967296; do
   check "trace: steps $steps" error "^error: --trace-steps.* $steps: expected steps A-B|--trace-steps: 1 required|not expected" "$toy" train 1 --trace trace.json --trace-steps "$steps"
 done
-check "trace: a file of its own" error '^error: --trace both.json is the file of --metrics too' "$toy" train 1 --trace both.json --metrics ./both.json
-check "trace: not the log of the rank" error '^error: --trace logs/worker_0.log is the file of --log-dir too' "$toy" train 1 --trace logs/worker_0.log --log-dir logs
+check "trace: a file of its own" error '^error: --trace and --metrics both name ./both.json; give each a file of its own$' "$toy" train 1 --trace both.json --metrics ./both.json
+check "trace: not the log of the rank" error '^error: --trace and --log-dir both name logs/worker_0.log; ' "$toy" train 1 --trace logs/worker_0.log --log-dir logs
 check "trace: cannot write" error '^error: cannot write no/such.json' "$toy" train 1 --trace no/such.json
 ln -s target.json link.json
 check "trace: a link" error '^error: .*link.json' "$toy" train 1 --trace link.json
@@ -200,9 +200,9 @@ write_npy 7 3
 check "forward: wrong shape" error '^error: "x.npy" has shape \(7, 3\) but \(8, 3\) is expected$' mpirun -n 2 "$toy" forward 2 --input x=x.npy --output product=no.npy
 write_npy 8 3
 check "forward: cannot write" error '^error: .*no/such/p.npy' "$toy" forward 1 --input x=x.npy --output product=no/such/p.npy
-check "forward: two outputs in one file" error '^error: outputs .* and .* would both be written to no.npy' \
+check "forward: two outputs in one file" error '^error: --output net/twice and --output product both name no.npy; ' \
   "$toy" forward 1 --input x=x.npy --output product=no.npy --output net/twice=no.npy
-check "forward: one file spelled in two ways" error '^error: outputs .* and .* would both be written to (./)?no.npy' \
+check "forward: one file spelled in two ways" error '^error: rank 0: --output net/twice and --output product both name (./)?no.npy; ' \
   mpirun -n 2 "$toy" forward 2 --input x=x.npy --output product=no.npy --output net/twice=./no.npy
 check "forward: one of two files cannot be written" error '^error: .*no/such/p.npy' \
   "$toy" forward 1 --input x=x.npy --output net/twice=no.npy --output product=no/such/p.npy

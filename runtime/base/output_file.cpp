@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <initializer_list>
 #include <utility>
 
@@ -165,7 +166,7 @@ Status OutputFile::create(const std::string &place) {
   return begin(place);
 }
 
-Status OutputFile::createLog(const std::string &place) {
+Status OutputFile::createLog(const std::string &place, const Keeps &keeps) {
   Place there = placeOf(place);
   if (there == Place::kStream) {
     path = place;
@@ -173,7 +174,19 @@ Status OutputFile::createLog(const std::string &place) {
     return descriptor >= 0 ? Status() : cannotWrite(path, errno);
   }
   ASHLAR_RETURN_IF_ERROR(create(place));
+  ASHLAR_RETURN_IF_ERROR(keeps && there == Place::kRegular ? copyLines(keeps) : Status());
   return rename();
+}
+
+Status OutputFile::copyLines(const Keeps &keeps) {
+  std::ifstream earlier(path);
+  for (std::string line; std::getline(earlier, line) && !earlier.eof();) { // the end of a file cuts a line
+    if (keeps(line)) {
+      line += '\n';
+      ASHLAR_RETURN_IF_ERROR(write(line.data(), line.size()));
+    }
+  }
+  return earlier.eof() ? Status() : unavailable("cannot read {}, which the run continues: {}", path, std::strerror(errno));
 }
 
 Status OutputFile::write(const void *data, size_t bytes) {

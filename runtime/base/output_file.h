@@ -9,7 +9,9 @@
 
 #include "runtime/base/status.h"
 
+#include <functional>
 #include <string>
+#include <string_view>
 
 namespace ashlar::rt {
 
@@ -35,9 +37,10 @@ public:
   // would be replaced, or, when it is a symbolic link, lead where nobody can know.
   Status create(const std::string &path);
 
-  // Begins a file that is there from the start and grows, a log. A pipe or a device file is written to as it is; a symbolic link is
-  // refused.
-  Status createLog(const std::string &path);
+  // Begins a file that is there from the start and grows, a log. With `keeps` it begins with the lines of the file at its place that this
+  // returns true for. A pipe or a device file is written to as it is; a symbolic link is refused.
+  using Keeps = std::function<bool(std::string_view line)>;
+  Status createLog(const std::string &path, const Keeps &keeps = nullptr);
 
   // Whether a file was begun and not closed.
   bool isOpen() const { return descriptor >= 0; }
@@ -57,6 +60,8 @@ public:
 private:
   Status begin(const std::string &path);
   Status rename();
+  // Writes the lines of the file at this place that are kept.
+  Status copyLines(const Keeps &keeps);
 
   std::string path;
   PendingOutput *pending = nullptr; // null: no temporary name to remove

@@ -133,23 +133,21 @@ public:
     return checkSameData(facts, *session.communicator);
   }
 
+  // Opens the files that grow with the run. A run that goes on continues them, so this comes after resume().
   Status openLog() {
     const Options &options = *session.options;
-    LogFacts facts{
-        session.communicator->rank(), session.launcher != nullptr && session.launcher->endsWithParent, firstStep, totalSteps, {}};
+    const bool hasLauncher = session.launcher != nullptr && session.launcher->endsWithParent;
+    LogFacts facts{session.communicator->rank(), hasLauncher, loader.resumes(), firstStep, totalSteps, {}};
     ASHLAR_RETURN_IF_ERROR(findStepWork(training, *session.variant, session.threads, facts.work));
     ASHLAR_RETURN_IF_ERROR(log.open(options, facts));
+    for (const std::string &line : loader.lines()) {
+      log.line(line);
+    }
     return tracer ? tracer->open() : Status();
   }
 
   // Takes over the state of the checkpoint to go on from.
-  Status resume() {
-    Status status = loader.load();
-    for (const std::string &line : loader.lines()) {
-      log.line(line);
-    }
-    return status;
-  }
+  Status resume() { return loader.load(); }
 
   Status run() {
     saver.catchSignals();
@@ -416,9 +414,9 @@ Status train(Session &session) {
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.prepare()));
   ASHLAR_RETURN_IF_ERROR(trainer.openFolder());
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.compareData()));
-  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.openLog()));
   ASHLAR_RETURN_IF_ERROR(initialise(session));
   ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.resume()));
+  ASHLAR_RETURN_IF_ERROR(seat.agree(trainer.openLog()));
   ASHLAR_RETURN_IF_ERROR(trainer.run());
   const Status saved = trainer.saveLast();
   if (!saved.ok() && (!saved.isShared() || saved.code() == StatusCode::kNonfinite)) {

@@ -53,6 +53,9 @@ rm bad/ashlar-1_6/index.json
 damage 'cannot open "bad/ashlar-1_6/index.json": No such file or directory'
 
 # A flipped bit is found when it is read, and the line says where; so is one of a file that another rank reads.
+rm -rf kept && mkdir kept
+echo '{"global_step": 7}' > kept.jsonl
+echo earlier > kept/worker_0.log
 for rank in 0 1; do
   damaged
   python3 - bad/ashlar-1_6/rank-0000$rank.safetensors << 'PYTHON'
@@ -63,7 +66,10 @@ with open(sys.argv[1], "r+b") as file:
     file.seek(-1, 1)
     file.write(bytes([byte ^ 4]))
 PYTHON
-  one_line "bad/ashlar-1_6/rank-0000$rank.safetensors is damaged: bytes " ./run --steps 8 --resume bad/ashlar-1_6
+  one_line "bad/ashlar-1_6/rank-0000$rank.safetensors is damaged: bytes " ./run --steps 8 --resume bad/ashlar-1_6 --metrics kept.jsonl --log-dir kept
+  # The logs of the earlier run stay.
+  [ "$(cat kept.jsonl kept/worker_0.log)" = $'{"global_step": 7}\nearlier' ] && [ ! -e kept/worker_1.log ] || fail "a failed resume changes logs"
+  ! grep -q "^resumed from" error.out || fail "a failed resume says that it resumed"
 done
 
 # What is not of this program, with both values.

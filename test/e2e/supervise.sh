@@ -35,7 +35,7 @@ kill_a_rank() {
 
 # The same ranks again; then, after a second kill, half of them.
 kill_a_rank four saved/ashlar-1_10/index.json &
-"$supervise" -n 2 -- mpirun -n 4 ./four --deterministic --threads 1 --steps $steps --save-every 5 --checkpoint-dir saved --save-parameters again > again.log 2> again.err ||
+"$supervise" -n 2 -- mpirun -n 4 ./four --deterministic --threads 1 --steps $steps --save-every 5 --checkpoint-dir saved --save-parameters again --log-every 1 --metrics again.jsonl --log-dir logs > again.log 2> again.err ||
   { cat again.log again.err >&2; fail "the supervised run ends with status $?"; }
 wait
 [ "$(cat kills)" = "killed a rank of four" ] || fail "no rank was killed"
@@ -43,6 +43,9 @@ wait
   { cat again.err >&2; fail "no line, or not one, tells of the restart"; }
 [ "$(grep -c '^resumed from saved/ashlar-1_[0-9]*: ' again.log)" = 1 ] || { cat again.log >&2; fail "the run does not go on from a checkpoint"; }
 diff -r expected again > /dev/null || fail "the supervised run ends with other parameters"
+# The logs are of both runs: each step is once in the metrics.
+[ "$(sed 's/.*"global_step": \([0-9]*\),.*/\1/' again.jsonl)" = "$(seq $steps)" ] || { cat again.jsonl >&2; fail "the metrics do not go on"; }
+[ "$(head -n 5 logs/worker_0.log)" = "$(head -n 5 again.log)" ] && grep -q '^resumed from saved/' logs/worker_0.log || fail "the log of rank 0 does not go on"
 kill_a_rank four fewer/ashlar-1_10/index.json &
 "$supervise" --fallback "mpirun -n 2 ./two --deterministic --threads 1 --steps $steps --save-every 5 --checkpoint-dir fewer --save-parameters fallback" -- \
   mpirun -n 4 ./four --deterministic --threads 1 --steps $steps --save-every 5 --checkpoint-dir fewer --save-parameters none > fewer.log 2> fewer.err ||

@@ -321,6 +321,7 @@ Status Loader::load() {
   status.update(status.ok() && resumes() ? writeNumber(session, session.image->step_tensor, stepsDone()) : Status());
   status.update(reader.check());
   reader.close();
+  ASHLAR_RETURN_IF_ERROR(status);
   const double elapsed = seconds() - begin;
   if (resumes()) {
     told.push_back(fmt::format("resumed from {}: {} steps done; rank 0 read {} bytes of it for {} of its own in {:.3f} s", reader.folder(),
@@ -329,7 +330,7 @@ Status Loader::load() {
     told.push_back(fmt::format("started from {}: {} variables; rank 0 read {} bytes of it in {:.3f} s", reader.folder(), taken,
                                reader.bytesCopied(), elapsed));
   }
-  return status;
+  return Status();
 }
 
 } // namespace ashlar::rt

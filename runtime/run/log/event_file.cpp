@@ -107,6 +107,16 @@ std::string versionEvent(double time) {
   return event;
 }
 
+std::string restartEvent(double time, int64_t first) {
+  std::string event = beginEvent(time), session;
+  appendKey(session, /*field=*/1, kVarint);
+  appendVarint(session, /*START*/ 1);
+  appendKey(event, /*field=*/2, kVarint);
+  appendVarint(event, static_cast<uint64_t>(first));
+  appendBytes(event, /*field=*/7, session);
+  return event;
+}
+
 std::string summaryEvent(double time, int64_t step, const std::vector<Measured> &values) {
   std::string summary;
   for (const Measured &one : values) {
@@ -123,14 +133,15 @@ std::string summaryEvent(double time, int64_t step, const std::vector<Measured> 
   return event;
 }
 
-Status EventFile::open(const std::string &directory) {
+Status EventFile::open(const std::string &directory, std::optional<uint64_t> restart) {
   ASHLAR_RETURN_IF_ERROR(makeDirectories(directory));
   char host[256] = "host";
   gethostname(host, sizeof(host) - 1);
   const double now = secondsSince1970();
   ASHLAR_RETURN_IF_ERROR(
       file.createLog(fmt::format("{}/events.out.tfevents.{}.{}.{}.0", directory, static_cast<uint64_t>(now), host, getpid())));
-  const std::string record = eventRecord(versionEvent(now));
+  std::string record = eventRecord(versionEvent(now));
+  record += restart ? eventRecord(restartEvent(now, static_cast<int64_t>(*restart))) : "";
   return file.write(record.data(), record.size());
 }
 

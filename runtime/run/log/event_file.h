@@ -5,8 +5,11 @@
 //
 //   file    = record*
 //   record  = length: u64, masked crc32c of it: u32, event, masked crc32c of the event: u32          all little-endian
-//   event   = wall_time (1): f64 seconds, step (2): int64, file_version (3): "brain.Event:2" of the first one, summary (5) of the others
+//   event   = wall_time (1): f64 seconds, step (2): int64, file_version (3): "brain.Event:2" of the first one, summary (5) or session_log
+//   (7)
+//           of the others
 //   summary = value (1)*;  value = tag (1): string, simple_value (2): f32
+//   session_log = status (1): START, of a run that goes on: TensorBoard drops the numbers of its step and later ones of earlier files
 
 #ifndef ASHLAR_RUNTIME_RUN_LOG_EVENT_FILE_H
 #define ASHLAR_RUNTIME_RUN_LOG_EVENT_FILE_H
@@ -15,6 +18,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,15 +37,18 @@ uint32_t crc32c(const void *data, size_t bytes);
 // Returns the record of some bytes.
 std::string eventRecord(std::string_view event);
 
-// Returns the event with the version of the format, and one with the numbers of a step. `time`: seconds since 1970.
+// Returns the event with the version of the format, one that drops the numbers of other files of the folder from step `first` on, and one
+// with the numbers of a step. `time`: seconds since 1970.
 std::string versionEvent(double time);
+std::string restartEvent(double time, int64_t first);
 std::string summaryEvent(double time, int64_t step, const std::vector<Measured> &values);
 
 // A file of events that grows with each step.
 class EventFile {
 public:
-  // Begins DIRECTORY/events.out.tfevents.<seconds since 1970>.<host>.<process>.0; makes the folder.
-  Status open(const std::string &directory);
+  // Begins DIRECTORY/events.out.tfevents.<seconds since 1970>.<host>.<process>.0; makes the folder. `restart`: the first step of a run that
+  // goes on from an earlier one.
+  Status open(const std::string &directory, std::optional<uint64_t> restart = {});
 
   bool isOpen() const { return file.isOpen(); }
 

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -51,6 +52,15 @@ void append(OutputFile &log, const std::string &line) {
 // Returns the number for JSON, which has no nan and no inf.
 std::string jsonNumber(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
+}
+
+// Whether a line of --metrics is of a step up to `last`.
+bool isUpTo(uint64_t last, std::string_view line) {
+  constexpr std::string_view kKey = "\"global_step\": ";
+  const size_t at = line.find(kKey);
+  uint64_t step = 0;
+  return at != std::string_view::npos &&
+         std::from_chars(line.data() + at + kKey.size(), line.data() + line.size(), step).ec == std::errc() && step <= last;
 }
 
 // "12.3 ms": three digits, and a unit in which they have at most three before the point.
@@ -135,14 +145,16 @@ Status TrainingLog::open(const Options &options, const LogFacts &given) {
   bar = prints && onTerminal(facts.hasLauncher);
   begin = seconds();
   if (prints && !options.metricsFile.empty()) {
-    ASHLAR_RETURN_IF_ERROR(metrics.createLog(options.metricsFile));
+    const OutputFile::Keeps keeps = [&](std::string_view line) { return isUpTo(facts.firstStep, line); };
+    ASHLAR_RETURN_IF_ERROR(metrics.createLog(options.metricsFile, facts.resumes ? keeps : nullptr));
   }
   if (prints && !options.eventDirectory.empty()) {
-    ASHLAR_RETURN_IF_ERROR(events.open(options.eventDirectory));
+    ASHLAR_RETURN_IF_ERROR(events.open(options.eventDirectory, facts.resumes ? std::optional(facts.firstStep + 1) : std::nullopt));
   }
   if (!options.logDirectory.empty()) {
     ASHLAR_RETURN_IF_ERROR(makeDirectories(options.logDirectory));
-    ASHLAR_RETURN_IF_ERROR(worker.createLog(workerLog(options.logDirectory, facts.rank)));
+    const OutputFile::Keeps keeps = [](std::string_view) { return true; };
+    ASHLAR_RETURN_IF_ERROR(worker.createLog(workerLog(options.logDirectory, facts.rank), facts.resumes ? keeps : nullptr));
   }
   return Status();
 }

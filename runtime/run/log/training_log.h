@@ -52,6 +52,7 @@ std::string durationText(double seconds);
 struct LogFacts {
   int rank = 0;
   bool hasLauncher = false;               // the parent process passes the output on
+  bool resumes = false;                   // the files of earlier runs continue
   uint64_t firstStep = 0, totalSteps = 0; // done before this run; in all
   StepWork work;
 };
@@ -63,7 +64,8 @@ public:
   TrainingLog(const TrainingLog &) = delete;
   TrainingLog &operator=(const TrainingLog &) = delete;
 
-  // Opens the files that the options ask for. They are there from now on, and grow line by line.
+  // Opens the files that the options ask for. They are there from now on, and grow line by line. A run that resumes keeps the lines of
+  // earlier runs: in the metrics those up to its first step, in the log of a rank all.
   Status open(const Options &options, const LogFacts &facts);
 
   // Returns the file of a rank in the folder of --log-dir.

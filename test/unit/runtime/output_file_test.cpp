@@ -76,4 +76,23 @@ TEST_CASE("output: an error of a write is remembered and names the file", "[base
   CHECK(std::filesystem::is_empty(folder.path()));
 }
 
+TEST_CASE("output: a log that goes on begins with the whole lines that are kept", "[base][output]") {
+  ashlar::test::TemporaryFolder folder;
+  folder.write("log", "keep 1\ndrop 2\n\nkeep 3\nkeep 4, cut");
+  std::filesystem::create_hard_link(folder.file("log"), folder.file("other"));
+  const OutputFile::Keeps keeps = [](std::string_view line) { return line.substr(0, 4) == "keep"; };
+  OutputFile log;
+  REQUIRE(log.createLog(folder.file("log"), keeps).ok());
+  CHECK(folder.read("log") == "keep 1\nkeep 3\n");
+  REQUIRE(log.write("new 5\n", 6).ok());
+  CHECK(folder.read("log") == "keep 1\nkeep 3\nnew 5\n");
+  CHECK(folder.read("other").size() == 33); // a replaced file is never written to
+  OutputFile fresh;
+  REQUIRE(fresh.createLog(folder.file("fresh"), keeps).ok());
+  CHECK(folder.read("fresh").empty());
+  OutputFile started;
+  REQUIRE(started.createLog(folder.file("log")).ok());
+  CHECK(folder.read("log").empty());
+}
+
 } // namespace ashlar::test::output_file_test

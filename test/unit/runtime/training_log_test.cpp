@@ -4,6 +4,7 @@
 
 #include "runtime/execute/operations.h"
 #include "runtime/run/log/training_log.h"
+#include "test/unit/data/temporary_folder.h"
 #include "test/unit/runtime/toy_image.h"
 
 #include <catch2/catch.hpp>
@@ -69,6 +70,42 @@ TEST_CASE("log: a step as JSON", "[runtime][log]") {
         R"("step_seconds": 0.004, "samples_per_second": 2000})");
 }
 
+TEST_CASE("log: a run that resumes keeps the lines up to its first step", "[runtime][log]") {
+  ashlar::test::TemporaryFolder folder;
+  auto lineOf = [](uint64_t number) {
+    LoggedStep step = stepOf(4e-3);
+    step.number = number;
+    return stepJson(step, kWork) + "\n";
+  };
+  const std::string first = lineOf(9), eval = "{\"global_step\": 10, \"eval_loss\": 1.5}\n", rest = lineOf(11) + lineOf(100);
+  Options options;
+  options.metricsFile = folder.file("metrics");
+  options.logDirectory = options.eventDirectory = folder.path();
+  for (bool resumes : {true, false}) {
+    folder.write("metrics", first + eval + rest + first.substr(0, 30));
+    folder.write("worker_0.log", "earlier\n");
+    TrainingLog log;
+    LogFacts facts;
+    facts.resumes = resumes;
+    facts.firstStep = 10;
+    REQUIRE(log.open(options, facts).ok());
+    LoggedStep step = stepOf(4e-3);
+    step.number = 11;
+    log.step(step);
+    REQUIRE(log.close().ok());
+    CHECK(folder.read("metrics") == (resumes ? first + eval : "") + stepJson(step, {}) + "\n");
+    CHECK(folder.read("worker_0.log") == (resumes ? "earlier\n" : "") + stepText(step, {}) + "\n");
+    std::string events; // of this run
+    for (const auto &entry : std::filesystem::directory_iterator(folder.path())) {
+      const std::string name = entry.path().filename().string();
+      events += name.find("tfevents") != std::string::npos ? folder.read(name) : "";
+      name.find("tfevents") != std::string::npos ? std::filesystem::remove(entry.path()) : false;
+    }
+    // The fields behind the time: step: 11; session_log {status: START}.
+    CHECK((events.find(bytesOf({0x10, 11, 0x3a, 0x02, 0x08, 0x01})) != std::string::npos) == resumes);
+  }
+}
+
 TEST_CASE("log: durations", "[runtime][log]") {
   CHECK(durationText(0) == "0:00");
   CHECK(durationText(59.6) == "1:00");
@@ -94,6 +131,8 @@ TEST_CASE("events: bytes of an event and of its record", "[runtime][log]") {
   CHECK(event == bytesOf({0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x10, 0xac, 0x02, 0x2a, 0x0d, 0x0a, 0x0b, 0x0a, 0x04}) + "loss" +
                      bytesOf({0x15, 0, 0, 0, 0x3f}));
   CHECK(versionEvent(0) == bytesOf({0x09, 0, 0, 0, 0, 0, 0, 0, 0, 0x1a, 0x0d}) + "brain.Event:2");
+  // wall_time: 1.5; step: 300; session_log {status: START}.
+  CHECK(restartEvent(1.5, 300) == bytesOf({0x09, 0, 0, 0, 0, 0, 0, 0xf8, 0x3f, 0x10, 0xac, 0x02, 0x3a, 0x02, 0x08, 0x01}));
   // The CRC-32C of eight bytes, "123456789" and its length, by the formula of TFRecord: ((crc >> 15) | (crc << 17)) + 0xa282ead8.
   const std::string record = eventRecord("123456789");
   REQUIRE(record.size() == 8 + 4 + 9 + 4);

@@ -6,6 +6,7 @@
 
 #include "runtime/base/output_file.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -95,6 +96,23 @@ Place placeOf(const std::string &path) {
                                                            : Place::kOther;
 }
 
+// write(), but a pipe without a reader is EPIPE alone.
+ssize_t writeWithoutSignal(int descriptor, const char *data, size_t bytes) {
+  sigset_t pipe, before;
+  sigemptyset(&pipe);
+  sigaddset(&pipe, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &pipe, &before);
+  const ssize_t count = ::write(descriptor, data, bytes);
+  const int reason = errno;
+  if (count < 0 && reason == EPIPE) {
+    const struct timespec now = {};
+    sigtimedwait(&pipe, nullptr, &now); // the signal of this write
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = reason;
+  return count;
+}
+
 Status refuse(const std::string &path, Place place) {
   return place == Place::kSymlink ? invalid("cannot write {}: it is a symbolic link; name the file itself", path)
                                   : invalid("cannot write {}: it is there and not a regular file", path);
@@ -126,6 +144,7 @@ OutputFile &OutputFile::operator=(OutputFile &&other) noexcept {
   std::swap(path, other.path);
   std::swap(pending, other.pending);
   std::swap(descriptor, other.descriptor);
+  std::swap(written, other.written);
   std::swap(error, other.error);
   return *this;
 }
@@ -190,15 +209,16 @@ Status OutputFile::copyLines(const Keeps &keeps) {
 }
 
 Status OutputFile::write(const void *data, size_t bytes) {
-  const char *from = static_cast<const char *>(data);
-  while (bytes > 0 && error == 0) {
-    ssize_t count = ::write(descriptor, from, bytes);
-    if (count < 0) {
-      error = errno == EINTR ? 0 : errno;
-      continue;
-    }
-    from += count;
-    bytes -= static_cast<size_t>(count);
+  const char *from = static_cast<const char *>(data), *const end = from + bytes;
+  while (from != end && error == 0) {
+    const ssize_t count = writeWithoutSignal(descriptor, from, static_cast<size_t>(end - from));
+    from += std::max<ssize_t>(count, 0);
+    error = count >= 0 || errno == EINTR ? 0 : errno;
+  }
+  if (from == end) {
+    written += bytes;
+  } else if (ftruncate(descriptor, static_cast<off_t>(written)) != 0) {
+    // A pipe keeps the part that it took.
   }
   return error == 0 ? Status() : cannotWrite(path, error);
 }

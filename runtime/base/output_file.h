@@ -9,6 +9,7 @@
 
 #include "runtime/base/status.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -45,7 +46,8 @@ public:
   // Whether a file was begun and not closed.
   bool isOpen() const { return descriptor >= 0; }
 
-  // Appends bytes. After an error the first one is remembered, and nothing more is written.
+  // Appends bytes, all or none unless to a pipe. After an error the first one is remembered, and nothing more is written. A pipe without a
+  // reader is an error, not a signal.
   Status write(const void *data, size_t bytes);
 
   // Waits until all that was written is on disk.
@@ -66,6 +68,7 @@ private:
   std::string path;
   PendingOutput *pending = nullptr; // null: no temporary name to remove
   int descriptor = -1;
+  uint64_t written = 0;
   int error = 0; // errno of the first write that failed
 };
 

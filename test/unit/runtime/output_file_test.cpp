@@ -10,6 +10,9 @@
 
 #include <catch2/catch.hpp>
 
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -93,6 +96,42 @@ TEST_CASE("output: a log that goes on begins with the whole lines that are kept"
   OutputFile started;
   REQUIRE(started.createLog(folder.file("log")).ok());
   CHECK(folder.read("log").empty());
+}
+
+TEST_CASE("output: a write that fails leaves no part of itself", "[base][output]") {
+  ashlar::test::TemporaryFolder folder;
+  OutputFile log;
+  REQUIRE(log.createLog(folder.file("log")).ok());
+  struct rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const struct rlimit limit = {20, before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  const std::string line = "a line of 18 bytes";
+  const bool first = log.write(line.data(), line.size()).ok();
+  const std::string second = log.write(line.data(), line.size()).message(), third = log.write("x", 1).message();
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  CHECK(first);
+  CHECK(second == "cannot write " + folder.file("log") + ": File too large");
+  CHECK(third == second);
+  CHECK(folder.read("log") == line);
+}
+
+TEST_CASE("output: a pipe whose reader has left is an error of its log, no signal", "[base][output]") {
+  ashlar::test::TemporaryFolder folder;
+  const std::string path = folder.file("pipe");
+  REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+  const int reader = open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  OutputFile log;
+  REQUIRE(log.createLog(path).ok());
+  REQUIRE(log.write("x", 1).ok());
+  close(reader);
+  CHECK(log.write("y", 1).message() == "cannot write " + path + ": Broken pipe");
+  sigset_t pending;
+  sigpending(&pending);
+  CHECK(sigismember(&pending, SIGPIPE) == 0);
+  CHECK(log.close().message() == "cannot write " + path + ": Broken pipe");
 }
 
 } // namespace ashlar::test::output_file_test

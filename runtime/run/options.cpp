@@ -11,6 +11,7 @@
 #include "runtime/run/target_runtime.h"
 
 #include <charconv>
+#include <cstring>
 
 namespace ashlar::rt {
 namespace {
@@ -99,6 +100,23 @@ Status checkGeneration(const OptionParser &parser, const GenerationOptions &opti
   const std::string &logits = options.logits;
   if (!logits.empty() && !isNpy(logits)) {
     return invalid("--logits {}: logits go to a .npy file; name it FILE.npy", logits);
+  }
+  return Status();
+}
+
+// Refuses the options of a training in a run that only exports a checkpoint.
+Status checkOnlyExports(const OptionParser &parser, const Options &options) {
+  constexpr const char *kOfTraining[] = {"--data",        "--data-threads",   "--log-every",       "--eval",           "--metrics",
+                                         "--tensorboard", "--log-dir",        "--save-parameters", "--save-every",     "--sync-checkpoint",
+                                         "--trace",       "--check-numerics", "--profile",         "--checkpoint-dir", "--init-from"};
+  for (const char *option : kOfTraining) {
+    const bool findsCheckpoint = std::strcmp(option, "--checkpoint-dir") == 0 && options.resume == kLatest;
+    if (parser.count(option) != 0 && !findsCheckpoint) {
+      return invalid(
+          "{} but --export with --resume alone trains nothing: it writes the model of the checkpoint; leave {} out, or add --steps "
+          "or --epochs to train first",
+          option, option);
+    }
   }
   return Status();
 }
@@ -221,6 +239,7 @@ Status parseOptions(const ashlar_rt_image &image, const TargetRuntime &target, i
                                                                                   : nullptr,
                                             options));
     options.trains = options.exportFile.empty() || options.resume.empty() || parser.count("--epochs") != 0 || parser.count("--steps") != 0;
+    ASHLAR_RETURN_IF_ERROR(options.trains ? Status() : checkOnlyExports(parser, options));
     if (options.checkpointDirectory.empty()) {
       options.checkpointDirectory = ".";
     }

@@ -74,6 +74,10 @@ rm weights.bin
 diff -r parameters.external again.external > /dev/null || fail "data that came from another file are not in the model"
 
 # What cannot be written.
+for option in --eval "--metrics no" "--tensorboard no" "--log-dir no" "--save-parameters no" "--data no" "--trace no" "--checkpoint-dir no" "--save-every 3"; do
+  expect_error "error: ${option% *} but --export with --resume alone trains nothing" ./external --export no --resume none $option
+done
+[ ! -e no ] || fail "a refused export writes files"
 expect_error "error: --export: there is no checkpoint to export" ./external --export x.onnx --resume latest --checkpoint-dir none
 # Before the first step: what was trained would be lost.
 ln -s elsewhere link.onnx

@@ -30,9 +30,30 @@ inline void refuseEmptyValues(CLI::App &app) {
   }
 }
 
+// Refuses the name of an option for the value of another one: CLI11 takes it. A value may begin with '-', as a negative number does.
+inline void refuseOptionsForValues(CLI::App &app, int argc, const char *const *argv) {
+  CLI::App *current = &app; // or its subcommand
+  auto find = [&](const std::string &name) { return name.size() > 1 && name[0] == '-' ? current->get_option_no_throw(name) : nullptr; };
+  for (int i = 1; i + 1 < argc; ++i) {
+    const std::string name = argv[i], next = argv[i + 1];
+    for (CLI::App *subcommand : current->get_subcommands({})) {
+      current = subcommand->check_name(name) ? subcommand : current;
+    }
+    const CLI::Option *option = find(name);
+    if (option == nullptr || option->get_items_expected_min() == 0) {
+      continue;
+    }
+    if (find(next.substr(0, next.find('='))) != nullptr) {
+      throw CLI::ArgumentMismatch::TypedAtLeast(name, 1, option->get_type_name());
+    }
+    ++i; // the value
+  }
+}
+
 // Parses a command line. Throws the exceptions of App::parse().
 inline void parseCommandLine(CLI::App &app, int argc, const char *const *argv) {
   refuseEmptyValues(app);
+  refuseOptionsForValues(app, argc, argv);
   for (int i = 1; i < argc; ++i) { // of "--steps=" CLI11 takes the next argument for the value
     const std::string_view argument = argv[i];
     if (argument.size() > 3 && argument.substr(0, 2) == "--" && argument.find('=') == argument.size() - 1) {

@@ -112,7 +112,7 @@ Status OptionParser::takeOption(std::string_view name, const std::string *attach
   if (attached == nullptr && (option->values == Values::kOne || option->values == Values::kMany)) {
     // A value may begin with '-', as a negative number does, but is no other option.
     const std::string_view next = at + 1 < argc ? argv[at + 1] : "--help";
-    if (next == "--help" || find(next.substr(0, next.find('='))) != nullptr) {
+    if (next == "--help" || next == "-h" || find(next.substr(0, next.find('='))) != nullptr) {
       return invalid("{}: 1 required {} missing; --help lists the options", name, option->type);
     }
     text = argv[++at];

@@ -81,6 +81,7 @@ TEST_CASE("options: faults name the option and the remedy", "[options]") {
       {{"--text", "--flag"}, "--text: 1 required FILE missing"},
       {{"--text", "--count=3"}, "--text: 1 required FILE missing"},
       {{"--text", "--help"}, "--text: 1 required FILE missing"},
+      {{"--text", "-h"}, "--text: 1 required FILE missing"},
       {{"--text", ""}, "--text: its value is empty; give it one, or leave the option out"},
       {{"--text="}, "--text: its value is empty; give it one, or leave the option out"},
       {{"--kind="}, "--kind: its value is empty; give it one, or leave the option out"},

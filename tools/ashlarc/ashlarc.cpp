@@ -11,6 +11,7 @@
 #include "runtime/abi/command_line.h"
 #include "tools/version.h"
 
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 
 #include <CLI/CLI.hpp>
@@ -86,16 +87,16 @@ void addCalibrate(CLI::App &app, ashlar::driver::CalibrateOptions &options) {
       ->type_name("N");
 }
 
-// Measures this machine; `given`: the options of the command line.
-int calibrate(ashlar::driver::CalibrateOptions &options, const std::vector<const CLI::Option *> &given) {
+// Returns whether all given options are of these; else prints the error, which begins with `act`.
+bool areOnly(const std::vector<const CLI::Option *> &given, std::initializer_list<llvm::StringRef> known, llvm::StringRef act) {
   for (const CLI::Option *option : given) {
     const std::string name = option->get_name();
-    if (name != "--calibrate" && name != "--ranks" && name != "--target") {
-      std::cerr << "error: --calibrate measures this machine and compiles nothing; leave out " << name << "\n";
-      return 1;
+    if (!llvm::is_contained(known, name)) {
+      std::cerr << "error: " << act.str() << " and compiles nothing; leave out " << name << "\n";
+      return false;
     }
   }
-  return ashlar::driver::calibrate(options);
+  return true;
 }
 
 // Adds the options of the page of the plan.
@@ -197,17 +198,20 @@ int run(int argc, char **argv) {
     std::cerr << "error: " << ashlar::rt::commandLineFault(error) << "\n";
     return 1;
   }
-  if (printsPaths) {
-    return ashlar::driver::printPaths();
-  }
   auto isGiven = [](const CLI::Option *option) { return option->count() > 0; };
-  if (std::vector<const CLI::Option *> own = std::as_const(app).get_options(isGiven); plan->parsed() && !own.empty()) {
-    std::cerr << "error: " << own.front()->get_name() << " stands before plan; the options of plan come after it\n";
+  const std::vector<const CLI::Option *> given = std::as_const(app).get_options(isGiven);
+  if (plan->parsed() && !given.empty()) {
+    std::cerr << "error: " << given.front()->get_name() << " stands before plan; the options of plan come after it\n";
     return 1;
+  }
+  if (printsPaths) {
+    return areOnly(given, {"--print-paths"}, "--print-paths prints the files of a compilation") ? ashlar::driver::printPaths() : 1;
   }
   if (!calibrateOptions.output.empty()) {
     calibrateOptions.target = options.target;
-    return calibrate(calibrateOptions, std::as_const(app).get_options(isGiven));
+    return areOnly(given, {"--calibrate", "--ranks", "--target"}, "--calibrate measures this machine")
+               ? ashlar::driver::calibrate(calibrateOptions)
+               : 1;
   }
   if ((plan->parsed() ? planOptions.common : options).model.empty()) { // not required(), which a subcommand would not change
     std::cerr << "error: model is required; --help lists the options\n";

@@ -258,7 +258,7 @@ std::string profileText(const Program &program, int devices, bool all) {
   }
   text += " by module, in one run:\n";
   model.print(text, whole, runs, all);
-  text += " by instruction, of all runs:\n";
+  text += " by instruction, of all runs; the time is the mean of a call:\n";
   size_t lines = 0;
   for (const auto &[name, sum] : longestFirst(instructions)) {
     if (!all && lines++ == kInstructions) {

@@ -139,6 +139,7 @@ TEST_CASE("profile: the 20 most expensive instructions, or all", "[runtime][prof
     program.seconds[i] = i * kMicro;
   }
   const std::string some = profileText(program, /*devices=*/1, /*all=*/false), all = profileText(program, /*devices=*/1, /*all=*/true);
+  CHECK(some.find("\n by instruction, of all runs; the time is the mean of a call:\n") != std::string::npos);
   CHECK(line(some, "  loop_3") == "1.2 % 3.00 us 1 calls loop_3");
   CHECK(line(some, "  loop_2") == "none");
   CHECK(line(some, "prints them") == "3 more; --profile=all prints them");

@@ -9,6 +9,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import textwrap
 
 PROTO = "compiler/job/job.proto"
 PACKAGE = "ashlar.job"
@@ -162,7 +163,7 @@ def check_examples(root, names):
 def example_of(message):
     """Returns the lines of the comment behind "Example:"."""
     starts = [i for i, line in enumerate(message.comment) if line.endswith("Example:")]
-    return [line.strip() for line in message.comment[starts[0] + 1:]] if starts else []
+    return textwrap.dedent("\n".join(message.comment[starts[0] + 1:])).splitlines() if starts else []
 
 
 def anchor(name):

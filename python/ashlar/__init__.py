@@ -154,7 +154,8 @@ def run(executable, ranks=1, launcher=("mpirun",), **options):
     program = str(Path(executable).absolute())
     command = [*launcher, "-n", ranks, program] if ranks > 1 else [program]
     with tempfile.TemporaryDirectory() as folder:
-        if options.get("metrics") is None and "--metrics" in _call([program, "--help"]):
+        only_exports = {"resume", "export"} <= options.keys() and not {"steps", "epochs"} & options.keys()
+        if options.get("metrics") is None and not only_exports and "--metrics" in _call([program, "--help"]):
             options["metrics"] = Path(folder) / "metrics.jsonl"
         output = _call([*command, *_arguments(options)])
         metrics = Path(options.get("metrics") or folder)

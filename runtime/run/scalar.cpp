@@ -4,7 +4,9 @@
 
 #include "runtime/run/scalar.h"
 
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace ashlar::rt {
 
@@ -79,7 +81,8 @@ double Scalar::valueOf(const char *bytes) const {
     std::memcpy(&number, bytes, sizeof(number));
     return static_cast<double>(number);
   };
-  return dtype() == ASHLAR_RT_F64 ? as(double{}) : dtype() == ASHLAR_RT_I64 ? as(int64_t{}) : as(float{});
+  const double value = dtype() == ASHLAR_RT_F64 ? as(double{}) : dtype() == ASHLAR_RT_I64 ? as(int64_t{}) : as(float{});
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value; // without a sign, which would be printed
 }
 
 Status fromStages(const Session &session, double *values, const std::vector<uint32_t> &stages) {

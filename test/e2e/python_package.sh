@@ -27,9 +27,11 @@ assert all(row["step_ns"] > 0 and row["memory"]["bytes"] > 2.6e6 for row in rows
 path = ashlar.compile("mlp.onnx", f"{jobs}/mlp.txtpb", "two", mesh="dp=2", report="report.json")
 assert path == "two" and os.access(path, os.X_OK) and os.path.exists("report.json")
 ashlar.compile("mlp.onnx", job, "four")
-two, four = ashlar.run("two", ranks=2, steps=20, eval=True), ashlar.run("four", ranks=4, steps=20)
+two, four = ashlar.run("two", ranks=2, steps=20, eval=True, checkpoint_dir="ck"), ashlar.run("four", ranks=4, steps=20)
 assert "eval: loss is" in two.output, two.output
 losses = [[line["loss"] for line in run.metrics if "step" in line and "loss" in line][:2] for run in (two, four)]
+exported = ashlar.run("two", ranks=2, resume="latest", checkpoint_dir="ck", export="trained.onnx")  # trains nothing
+assert exported.metrics == [] and os.path.exists("trained.onnx"), exported.output
 assert len(losses[0]) == 2 and all(abs(a - b) < 1e-4 * a for a, b in zip(*losses)), losses
 
 

@@ -98,6 +98,7 @@ python3 "$here/check_simulation.py" --shared transformer_3d.json shared.json || 
 "$sim" mlp_pipeline_1f1b --trace trace.json --ranks 0,3 > ranks.log
 python3 "$here/check_simulation.py" --trace trace.json 0 3 || fail "the trace is not that of ranks 0 and 3"
 [ "$(grep -c '^  [03] ' ranks.log)" = 2 ] || fail "--ranks has other lines: $(cat ranks.log)"
+expect_error "error: --trace and --json both name ./same; give each a file of its own" "$sim" mlp_pipeline_1f1b --trace same --json ./same
 
 # Faults.
 "$sim" mlp_pipeline_1f1b --fault slow-rank=3:2 > fault.log

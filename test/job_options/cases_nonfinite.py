@@ -128,6 +128,7 @@ def stop_at_gradients(bench):
     expect((found.status, len(found.losses)), (0, 4), f"a loss scale: {found.err}")
     if "3 updates left out so far" not in found.out:
         raise AssertionError(f"updates that a loss scale left out are not told: {found.out}")
+    expect("-nan" in found.out, False, f"a sign of nan in {found.out}")
 
 
 @case("on_nonfinite=SKIP")
@@ -168,6 +169,7 @@ def skip(bench):
     samples(bench, [1, 2.0**100, 1])
     found = run(bench, product_job("on_nonfinite: SKIP", optimizer="momentum { momentum: 0.5 } learning_rate: 0.125 clip_global_norm: 1"))
     expect_near(found.losses[2], 0.875, 1e-6, "behind a bad norm: with momentum an update by 0 moves the weight")
+    expect(re.findall(r", gradient norm ([^;]*);", found.out), ["1", "inf", "1"], "the norm of a step that is left out")
     # One bad micro-batch leaves out the step.
     product_model(bench)
     samples(bench, [1, 1, 1, NAN, 1, 1])

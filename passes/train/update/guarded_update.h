@@ -21,7 +21,7 @@ mlir::Value areFinite(mlir::ImplicitLocOpBuilder &builder, llvm::ArrayRef<nn::Gr
 mlir::Value selectAll(mlir::ImplicitLocOpBuilder &builder, mlir::Value condition, mlir::Value onTrue, mlir::Value onFalse);
 
 // Makes each variable that the update writes by a gradient, and the count of updates, keep its value in a step in which `isGood` does not
-// hold; but for scratch state, such as the norm that is logged. @ashlar.skipped_steps, a new variable, counts these steps since the start
+// hold, except scratch state, such as the norm that is logged. @ashlar.skipped_steps, a new variable, counts these steps since the start
 // of the run. Assumes that `isGood` stands before the update.
 void guardUpdate(mlir::func::FuncOp function, const UpdatePhase &update, mlir::Value isGood);
 

@@ -9,6 +9,8 @@ export ASHLAR_PREFIX=$tools/.. PYTHONPATH=$source/python:$PYTHONPATH
 
 "$tools/ashlar-zoo" mlp -o mlp.onnx
 cat > use.py <<'PY'
+import contextlib
+import io
 import json
 import os
 import sys
@@ -23,6 +25,14 @@ assert ashlar.version().startswith("ashlarc "), ashlar.version()
 rows = ashlar.plan("mlp.onnx", job, mesh=["dp=2", "dp=4"])
 assert sorted(row["devices"] for row in rows) == [2, 4], rows
 assert all(row["step_ns"] > 0 and row["memory"]["bytes"] > 2.6e6 for row in rows), rows
+
+# The example of the page, up to its compilation: a row for each mesh.
+page = open(f"{jobs}/../howto/install.md").read()
+example = page.split("```python\n")[1].split("ashlar.compile(")[0]
+printed = io.StringIO()
+with contextlib.redirect_stdout(printed):
+    exec(example, {})
+assert len(printed.getvalue().splitlines()) == 3, printed.getvalue()
 
 path = ashlar.compile("mlp.onnx", f"{jobs}/mlp.txtpb", "two", mesh="dp=2", report="report.json")
 assert path == "two" and os.access(path, os.X_OK) and os.path.exists("report.json")

@@ -49,6 +49,7 @@ python3 "$here/check_simulation.py" --shared transformer_3d.json shared.json || 
 # The line of --plan has the same number.
 planned=$(./mlp_pipeline_1f1b --plan | sed -n 's/.*a step takes \([0-9.]* [a-z]*\) predicted.*/\1/p')
 grep -q "^step  *$planned;" mlp_pipeline_1f1b.log || fail "--plan has $planned, ashlar-sim $(grep ^step mlp_pipeline_1f1b.log)"
+python3 "$here/../driver/printed.py" "$jobs/../simulate.md" "ashlar-sim ./mlp" < mlp_pipeline_1f1b.log
 
 # Symbols are not needed; the file is read only.
 cp mlp_pipeline_1f1b stripped

@@ -154,7 +154,8 @@ def run(executable, ranks=1, launcher=("mpirun",), **options):
     program = str(Path(executable).absolute())
     command = [*launcher, "-n", ranks, program] if ranks > 1 else [program]
     with tempfile.TemporaryDirectory() as folder:
-        only_exports = {"resume", "export"} <= options.keys() and not {"steps", "epochs"} & options.keys()
+        given = {name for name, value in options.items() if value is not None and value is not False}
+        only_exports = {"resume", "export"} <= given and not {"steps", "epochs"} & given
         if options.get("metrics") is None and not only_exports and "--metrics" in _call([program, "--help"]):
             options["metrics"] = Path(folder) / "metrics.jsonl"
         output = _call([*command, *_arguments(options)])

@@ -89,7 +89,7 @@ private:
       end = std::min(path.find('/', begin), path.size());
       const std::string part = path.substr(begin, end - begin);
       if (part == "..") {
-        walked.resize(walked.empty() ? 0 : walked.rfind('/'));
+        walked.resize(std::min(walked.size(), walked.rfind('/')));
       } else if (!part.empty() && part != ".") {
         walked += "/" + part;
         take();

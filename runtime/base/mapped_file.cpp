@@ -7,11 +7,13 @@
 
 #include "runtime/abi/regular_file.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include <sys/mman.h>
@@ -104,6 +106,7 @@ MappedFile &MappedFile::operator=(MappedFile &&other) noexcept {
   std::swap(region, other.region);
   std::swap(descriptor, other.descriptor);
   std::swap(written, other.written);
+  std::swap(sample, other.sample);
   return *this;
 }
 
@@ -136,6 +139,7 @@ Status MappedFile::open(const std::string &path, MappedFile &file, uint64_t most
   }
   setHandler();
   result.region = addRegion(static_cast<char *>(base), opened.bytes);
+  result.sample = result.sampleHash();
   file = std::move(result);
   return Status();
 }
@@ -148,9 +152,22 @@ size_t MappedFile::size() const {
   return region->bytes.load(std::memory_order_relaxed);
 }
 
+uint64_t MappedFile::sampleHash() const {
+  constexpr size_t kBlocks = 64, kBytes = 4096;
+  const size_t bytes = std::min(size(), kBytes), blocks = std::min(kBlocks, (size() + kBytes - 1) / kBytes);
+  uint64_t hash = 0;
+  for (size_t block = 0; block < blocks; ++block) { // the first and the last one, and some between them
+    const std::string_view text(data() + (size() - bytes) / std::max<size_t>(blocks - 1, 1) * block, bytes);
+    hash = hash * 0x9e3779b97f4a7c15 + std::hash<std::string_view>()(text);
+  }
+  return hash;
+}
+
 Status MappedFile::check() const {
   struct timespec time = {};
-  const bool isSame = statFile(descriptor, time) == size() && time.tv_sec == written.tv_sec && time.tv_nsec == written.tv_nsec;
+  const bool hasSize = statFile(descriptor, time) == size();
+  const bool isTouched = time.tv_sec != written.tv_sec || time.tv_nsec != written.tv_nsec;
+  const bool isSame = hasSize && (!isTouched || sampleHash() == sample);
   if (isSame && !region->isCut.load(std::memory_order_relaxed)) { // within its last page a file can be cut without a signal
     return Status();
   }

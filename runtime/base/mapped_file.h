@@ -31,15 +31,19 @@ public:
   const char *data() const;
   size_t size() const;
 
-  // Fails when the file has another size or was written to since open(), or a page of it was missing. Data read since open() is then
-  // invalid.
+  // Fails when the file has another size or, since open(), was written to with other contents in some of 64 blocks, or a page of it was
+  // missing. Data read since open() is then invalid. That its time changed alone means nothing: tools keep files from a purge that way.
   Status check() const;
 
 private:
+  // Returns a hash of up to 64 blocks, spread over the file.
+  uint64_t sampleHash() const;
+
   std::string path;
   MappedRegion *region = nullptr;
   int descriptor = -1;
   struct timespec written = {}; // for the last time, when it was opened
+  uint64_t sample = 0;          // sampleHash() then
 };
 
 } // namespace ashlar::rt

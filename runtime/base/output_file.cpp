@@ -126,6 +126,10 @@ static Status checkPlace(const std::string &path) {
   return there == Place::kFree || there == Place::kRegular ? Status() : refuse(path, there);
 }
 
+Status checkFiles(const FileRoles &files) {
+  return files.fault().empty() ? Status() : invalid("{}", files.fault());
+}
+
 Status checkOutput(const std::string &path) {
   ASHLAR_RETURN_IF_ERROR(checkPlace(path));
   struct stat info = {};

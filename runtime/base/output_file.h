@@ -7,6 +7,7 @@
 #ifndef ASHLAR_RUNTIME_BASE_OUTPUT_FILE_H
 #define ASHLAR_RUNTIME_BASE_OUTPUT_FILE_H
 
+#include "runtime/abi/file_roles.h"
 #include "runtime/base/status.h"
 
 #include <cstdint>
@@ -17,6 +18,9 @@
 namespace ashlar::rt {
 
 struct PendingOutput;
+
+// Fails with the conflict of the files of a run.
+Status checkFiles(const FileRoles &files);
 
 // Fails when OutputFile::create() and commit() at this place would: something other than a regular file is there, or its folder is not
 // there or takes no files. For outputs at the end of a run, which then fails at its start.

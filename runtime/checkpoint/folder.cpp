@@ -68,21 +68,28 @@ bool readCheckpointName(const std::string &name, CheckpointName &read) {
   return readNumber(text.substr(dash + 1, cut - dash - 1), read.epoch) && readNumber(text.substr(cut + 1), read.step);
 }
 
-Status listCheckpoints(const std::string &directory, std::vector<CheckpointName> &found) {
+Status listNames(const std::string &directory, std::vector<CheckpointName> &found) {
   std::error_code error;
   for (const fs::directory_entry &entry : fs::directory_iterator(directory, error)) {
     CheckpointName read;
     if (readCheckpointName(entry.path().filename().string(), read)) {
-      uint64_t number = 0;
-      read.number = readNumber(entry.path().string(), number) ? std::optional(number) : std::nullopt;
       found.push_back(std::move(read));
     }
+  }
+  return error ? unavailable("cannot list {}: {}", directory, error.message()) : Status();
+}
+
+Status listCheckpoints(const std::string &directory, std::vector<CheckpointName> &found) {
+  const Status listed = listNames(directory, found);
+  for (CheckpointName &each : found) {
+    uint64_t number = 0;
+    each.number = readNumber(directory + "/" + each.name, number) ? std::optional(number) : std::nullopt;
   }
   std::sort(found.begin(), found.end(), [](const CheckpointName &a, const CheckpointName &b) {
     const uint64_t first = a.number.value_or(UINT64_MAX), second = b.number.value_or(UINT64_MAX);
     return std::tie(second, b.epoch, b.step, a.prefix) < std::tie(first, a.epoch, a.step, b.prefix);
   });
-  return error ? unavailable("cannot list {}: {}", directory, error.message()) : Status();
+  return listed;
 }
 
 std::string CheckpointFolder::name(uint64_t epoch, uint64_t step) const {

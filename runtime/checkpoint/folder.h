@@ -26,6 +26,9 @@ struct CheckpointName {
 // Reads such a name, and no number. Returns false for any other.
 bool readCheckpointName(const std::string &name, CheckpointName &read);
 
+// Finds all checkpoints in the directory by their names alone, in no order and without numbers.
+Status listNames(const std::string &directory, std::vector<CheckpointName> &found);
+
 // Finds all checkpoints in the directory, whatever their prefix, the newest first: by number, equal numbers by epoch and step. Checkpoints
 // without a number come first, so that a search for the newest meets them.
 Status listCheckpoints(const std::string &directory, std::vector<CheckpointName> &found);

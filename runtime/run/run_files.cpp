@@ -25,8 +25,4 @@ FileRoles filesOf(const Session &session, const Loader &loader, const std::vecto
   return files;
 }
 
-Status checkFiles(const FileRoles &files) {
-  return files.fault().empty() ? Status() : invalid("{}", files.fault());
-}
-
 } // namespace ashlar::rt

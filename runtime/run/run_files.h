@@ -5,7 +5,7 @@
 #ifndef ASHLAR_RUNTIME_RUN_RUN_FILES_H
 #define ASHLAR_RUNTIME_RUN_RUN_FILES_H
 
-#include "runtime/abi/file_roles.h"
+#include "runtime/base/output_file.h"
 #include "runtime/run/checkpoint/loader.h"
 #include "runtime/run/checkpoint/output_tensors.h"
 
@@ -16,9 +16,6 @@ namespace ashlar::rt {
 // Returns the files of every kind of run: the executable, the checkpoint or weights, and on rank 0 the trace and the files of tensors,
 // which an option names: "--output". Assumes that the loader is open.
 FileRoles filesOf(const Session &session, const Loader &loader, const std::vector<OutputTensor> &tensors, const char *option);
-
-// Fails with the conflict of the files.
-Status checkFiles(const FileRoles &files);
 
 } // namespace ashlar::rt
 

@@ -52,14 +52,24 @@ FileRoles trainingFiles(const Session &session, const Loader &loader, const std:
                                        std::pair("--save-parameters", options.parameterDirectory)}) {
     files.addOutputFolder(option, folder);
   }
-  if (options.savesCheckpoints) {
+  if (options.savesCheckpoints && options.trains) {
     const CheckpointFolder folder(options.checkpointDirectory, training.checkpoint_prefix);
     files.addOutputFolder("--checkpoint-dir", options.checkpointDirectory);
-    for (const std::string &name : folder.list()) {
-      files.addInputFolder("a checkpoint of --checkpoint-dir,", folder.place(name));
+    std::vector<CheckpointName> names;
+    (void)listNames(options.checkpointDirectory, names).ok(); // where there is no folder, there is no checkpoint
+    for (const CheckpointName &each : names) {
+      files.addInputFolder("a checkpoint of --checkpoint-dir,", folder.place(each.name));
     }
   }
   return files;
+}
+
+void printLines(const Session &session, const Loader &loader) {
+  for (const std::string &line : loader.lines()) {
+    if (session.communicator->rank() == 0) {
+      std::fputs((line + "\n").c_str(), stdout);
+    }
+  }
 }
 
 class Trainer {
@@ -146,8 +156,14 @@ public:
     return tracer ? tracer->open() : Status();
   }
 
-  // Takes over the state of the checkpoint to go on from.
-  Status resume() { return loader.load(); }
+  // Takes over the state of the checkpoint to go on from. Where that fails, its lines go to standard output alone.
+  Status resume() {
+    Status status = loader.load();
+    if (!status.ok()) {
+      printLines(session, loader);
+    }
+    return status;
+  }
 
   Status run() {
     saver.catchSignals();
@@ -393,11 +409,7 @@ Status exportCheckpoint(Session &session) {
   ASHLAR_RETURN_IF_ERROR(seat.agree(checkExport(session)));
   ASHLAR_RETURN_IF_ERROR(initialise(session));
   ASHLAR_RETURN_IF_ERROR(seat.agree(loader.load()));
-  for (const std::string &line : loader.lines()) {
-    if (seat.rank() == 0) {
-      std::fputs((line + "\n").c_str(), stdout);
-    }
-  }
+  printLines(session, loader);
   ASHLAR_RETURN_IF_ERROR(seat.barrier());
   return seat.agree(exportModel(session));
 }

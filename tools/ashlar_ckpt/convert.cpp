@@ -2,7 +2,6 @@
 //
 // convert: whole tensors under their own names, for other tools. Memory is that of a part, whatever the checkpoint's size.
 
-#include "runtime/abi/file_roles.h"
 #include "runtime/base/dtype.h"
 #include "runtime/base/output_file.h"
 #include "runtime/checkpoint/safetensors.h"
@@ -42,9 +41,7 @@ Status convert(const std::string &checkpoint, const std::string &output, bool pa
     files.addInput("a file of the checkpoint,", path);
   }
   files.addOutput("-o", output);
-  if (!files.fault().empty()) {
-    return invalid("{}", files.fault());
-  }
+  ASHLAR_RETURN_IF_ERROR(checkFiles(files));
   const CheckpointIndex &index = reader.index();
   const std::vector<const CheckpointTensor *> chosen = chooseTensors(index, parametersOnly);
   std::vector<StoredTensor> stored;

@@ -3,7 +3,7 @@
 // ashlar-sim EXECUTABLE ...: simulates a step of all ranks of a compiled program (docs/simulate.md). Exit status: 0; 1 after an error.
 
 #include "runtime/abi/command_line.h"
-#include "runtime/abi/file_roles.h"
+#include "runtime/base/output_file.h"
 #include "runtime/base/process.h"
 #include "runtime/comm/mesh.h"
 #include "runtime/simulate/executable_file.h"
@@ -97,9 +97,7 @@ rt::Status simulate(const Request &request) {
   files.addInput("the machine of --machine", request.machine);
   files.addOutput("--trace", request.trace);
   files.addOutput("--json", request.json);
-  if (!files.fault().empty()) {
-    return rt::invalid("{}", files.fault());
-  }
+  ASHLAR_RETURN_IF_ERROR(checkFiles(files));
   const ashlar_rt_image &image = executable.image();
   rt::StepTables tables{rt::Stages(image.variants[0])};
   ASHLAR_RETURN_IF_ERROR(readTables(request, image, tables));

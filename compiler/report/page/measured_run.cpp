@@ -116,11 +116,18 @@ private:
   int64_t stepSumPs = 0, steps = 0;
 };
 
-// The lines of a plan that depend on the default variant alone.
+// The lines of a plan that describe the default variant itself: predicted times also depend on constants of the machine.
 llvm::SmallVector<StringRef> linesOf(StringRef plan) {
-  llvm::SmallVector<StringRef> lines;
-  plan.split(lines, '\n');
-  llvm::erase_if(lines, [](StringRef line) { return line.starts_with("determinism "); });
+  llvm::SmallVector<StringRef> all, lines;
+  plan.split(all, '\n');
+  StringRef subject;
+  for (StringRef line : all) {
+    const bool begins = !line.starts_with(" ");
+    subject = begins ? line.split(' ').first : subject;
+    if (subject == "pipeline" ? begins : !llvm::is_contained({"determinism", "overlap", "timeline"}, subject)) {
+      lines.push_back(subject == "pipeline" ? line.split(';').first : line);
+    }
+  }
   return lines;
 }
 

@@ -16,7 +16,8 @@ namespace ashlar::report {
 //   {first_step, steps, ranks, step_ns: the mean of the measured steps of all ranks, names: [..], tracks: [{process, label, name, category:
 //   [..], title: [..], step: [..], micro_batch: [..], begin_ns: [..], end_ns: [..]}]}
 // with times from the first event on, and -1 where a slice has no step or micro-batch. Fails, naming `path`, where the text is no trace of
-// an executable, or of one whose --plan differs from `plan`, except in the line "determinism", which depends on a later variant.
+// an executable, or of one whose --plan differs from `plan` in more than predicted times and the line "determinism", which depends on a
+// later variant.
 llvm::Expected<std::string> measuredRun(llvm::StringRef text, llvm::StringRef path, llvm::StringRef plan);
 
 } // namespace ashlar::report

@@ -20,9 +20,9 @@ namespace {
 constexpr uint64_t kMostFileBytes = uint64_t{1} << 30;
 constexpr size_t kMostFolders = 32; // one in the other
 
-// Names of image files that are read, and of others, which torchvision and Pillow read.
+// Names of image files that are read, and of others, which torchvision reads.
 constexpr std::array kEndings = {".jpg", ".jpeg", ".png"};
-constexpr std::array kOtherEndings = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp", ".gif", ".avif", ".heic", ".jfif", ".jp2"};
+constexpr std::array kOtherEndings = {".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp"};
 
 bool isFolder(const std::string &path) {
   struct stat info = {};
@@ -63,13 +63,13 @@ Status findImages(const std::string &ofClass, const std::string &inside, size_t 
   std::vector<std::string> names;
   ASHLAR_RETURN_IF_ERROR(listDirectory(folder, names));
   for (const std::string &name : names) {
-    if (isFolder(folder + "/" + name)) {
-      ASHLAR_RETURN_IF_ERROR(findImages(ofClass, joined(inside, name), depth + 1, found));
-    } else if (endsWith(name, kEndings)) {
+    if (endsWith(name, kEndings)) { // asking the file system about each image takes minutes where it is far away
       found.emplace_back(inside, name);
     } else if (endsWith(name, kOtherEndings)) {
       return invalid("the image \"{}/{}\" is neither .jpg, .jpeg nor .png, the formats that are read; convert it or remove it", folder,
                      name);
+    } else if (isFolder(folder + "/" + name)) {
+      ASHLAR_RETURN_IF_ERROR(findImages(ofClass, joined(inside, name), depth + 1, found));
     }
   }
   return {};

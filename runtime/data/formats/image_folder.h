@@ -46,10 +46,10 @@ public:
       }
       return invalid("cannot read the image \"{}\": {}; remove it or copy it again", path(file), fault);
     } catch (const std::bad_alloc &) {
+      const std::string size = image.height == 0 ? "it does" : fmt::format("its {} x {} pixels do", image.height, image.width);
       return unavailable(
-          "cannot read the image \"{}\": its {} x {} pixels do not fit into memory; scale it down, or raise the limit of the "
-          "process (ulimit -v)",
-          path(file), image.height, image.width);
+          "cannot read the image \"{}\": {} not fit into memory; scale it down, or raise the limit of the process (ulimit -v)", path(file),
+          size);
     }
   }
 

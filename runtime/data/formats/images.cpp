@@ -140,7 +140,7 @@ Status openImages(const ashlar_rt_dataset &description, const std::string &direc
 }
 
 static std::vector<std::string> imageFiles(const ashlar_rt_dataset &) {
-  return {"train/", "val/", "eval/"};
+  return {"train/", "val/", "eval/"}; // eval is a second name of val
 }
 
 const DataFormat ASHLAR_RT_COMPONENT(data_images) = {"images", openImages, /*isGenerated=*/false, imageFiles};

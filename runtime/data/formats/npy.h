@@ -40,7 +40,7 @@ public:
   // Returns the first element, row major. Valid while this object lives.
   const void *data() const { return mapping.data() + header.offset; }
 
-  // Fails when not all elements could be read since open(): the file was cut.
+  // Fails when not all elements could be read since open(): the file was cut or rewritten.
   Status check() const { return mapping.check(); }
 
   // Returns an error naming the file, the expected and the actual values, unless type and shape are exactly these.

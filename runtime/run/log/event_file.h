@@ -5,9 +5,8 @@
 //
 //   file    = record*
 //   record  = length: u64, masked crc32c of it: u32, event, masked crc32c of the event: u32          all little-endian
-//   event   = wall_time (1): f64 seconds, step (2): int64, file_version (3): "brain.Event:2" of the first one, summary (5) or session_log
-//   (7)
-//           of the others
+//   event   = wall_time (1): f64 seconds, step (2): int64, file_version (3): "brain.Event:2" of the first one,
+//             summary (5) or session_log (7) of the others
 //   summary = value (1)*;  value = tag (1): string, simple_value (2): f32
 //   session_log = status (1): START, of a run that goes on: TensorBoard drops the numbers of its step and later ones of earlier files
 

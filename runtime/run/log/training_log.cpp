@@ -54,13 +54,14 @@ std::string jsonNumber(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : "null";
 }
 
-// Whether a line of --metrics is of a step up to `last`.
-bool isUpTo(uint64_t last, std::string_view line) {
+// Whether a line of --metrics is of a step up to `last`; of that one only the step itself, where this run evaluates it again.
+bool isUpTo(uint64_t last, bool evaluatesAgain, std::string_view line) {
   constexpr std::string_view kKey = "\"global_step\": ";
   const size_t at = line.find(kKey);
   uint64_t step = 0;
   return at != std::string_view::npos &&
-         std::from_chars(line.data() + at + kKey.size(), line.data() + line.size(), step).ec == std::errc() && step <= last;
+         std::from_chars(line.data() + at + kKey.size(), line.data() + line.size(), step).ec == std::errc() && step <= last &&
+         !(evaluatesAgain && step == last && line.find("\"eval_loss\"") != std::string_view::npos);
 }
 
 // "12.3 ms": three digits, and a unit in which they have at most three before the point.
@@ -145,7 +146,8 @@ Status TrainingLog::open(const Options &options, const LogFacts &given) {
   bar = prints && onTerminal(facts.hasLauncher);
   begin = seconds();
   if (prints && !options.metricsFile.empty()) {
-    const OutputFile::Keeps keeps = [&](std::string_view line) { return isUpTo(facts.firstStep, line); };
+    const bool evaluatesAgain = options.evaluate && facts.firstStep == facts.totalSteps;
+    const OutputFile::Keeps keeps = [&](std::string_view line) { return isUpTo(facts.firstStep, evaluatesAgain, line); };
     ASHLAR_RETURN_IF_ERROR(metrics.createLog(options.metricsFile, facts.resumes ? keeps : nullptr));
   }
   if (prints && !options.eventDirectory.empty()) {

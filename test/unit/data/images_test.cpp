@@ -335,6 +335,7 @@ TEST_CASE("images: subfolders of a class are walked in torchvision's order", "[d
   }
   write(folder, "train/a/sub/notes.txt", "no image");
   write(folder, "train/a/.hidden.webp", "not looked at");
+  write(folder, "train/a/sub/moves.gif", "no image of torchvision's either");
   std::filesystem::create_directories(folder.file("val"));
   std::filesystem::create_directory_symlink(folder.file("train/b"), folder.file("val/b"));
   const Description description(4, 4, 4, 0);
@@ -351,7 +352,7 @@ TEST_CASE("images: subfolders of a class are walked in torchvision's order", "[d
     std::unique_ptr<Dataset> dataset;
     return openDataset(description.dataset, folder.path(), Split::kTrain, dataset).message();
   };
-  for (const char *name : {"5.WebP", "5.bmp", "5.tif", "5.tiff", "5.ppm", "5.gif"}) {
+  for (const char *name : {"5.WebP", "5.bmp", "5.tif", "5.tiff", "5.ppm", "5.pgm"}) {
     write(folder, "train/a/sub/" + std::string(name), "any bytes");
     CHECK_THAT(refusal(), Contains("the image \"" + folder.file("train/a/sub/") + name + "\" is neither .jpg, .jpeg nor .png") &&
                               Contains("convert it"));

@@ -154,6 +154,8 @@ TEST_CASE("npy: a file that is rewritten in place while it is read gives an erro
   NpyFile file;
   REQUIRE(NpyFile::open(path, file).ok());
   CHECK(file.check().ok());
+  std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) + std::chrono::seconds(5)); // as touch does
+  CHECK(file.check().ok());
   std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(128).write("\0\0\x40\x40", 4);
   CHECK(static_cast<const float *>(file.data())[0] == 3);
   CHECK_THAT(file.check().message(), Contains("x.npy\" had 136 bytes when it was opened, and was changed since"));

@@ -240,8 +240,10 @@ TEST_CASE("page: the tracks of a trace, its steps on average", "[report][page]")
     {"ph": "M", "pid": 1, "tid": 100000, "name": "process_name", "args": {"name": "rank 0"}},
     {"ph": "M", "pid": 1, "tid": 100001, "name": "thread_name", "args": {"name": "steps"}},
     {"ph": "M", "pid": 1, "tid": 100007, "name": "thread_name", "args": {"name": "empty"}}],
-    "otherData": {"plan": "model  net\nmesh   dp=2\n", "first_step": 3, "steps": 2, "ranks": [{}, {}]}})";
-  llvm::Expected<std::string> text = report::measuredRun(trace, "t.json", "model  net\nmesh   dp=2\ndeterminism  --deterministic: why\n");
+    "otherData": {"plan": "model  net\nmesh   dp=2\npipeline  2 stages; a step takes 5 ms\n  drawn\n", "first_step": 3, "steps": 2, "ranks": [{}, {}]}})";
+  llvm::Expected<std::string> text = report::measuredRun(trace, "t.json",
+                                                         "model  net\nmesh   dp=2\npipeline  2 stages; a step takes 6 ms\n  other\n"
+                                                         "timeline  computes 4 ms\ndeterminism  --deterministic: why\n");
   REQUIRE(static_cast<bool>(text));
   llvm::Expected<llvm::json::Value> value = llvm::json::parse(*text);
   REQUIRE(static_cast<bool>(value));

@@ -106,6 +106,24 @@ TEST_CASE("log: a run that resumes keeps the lines up to its first step", "[runt
   }
 }
 
+TEST_CASE("log: a run that only evaluates again replaces the line of the evaluation", "[runtime][log]") {
+  ashlar::test::TemporaryFolder folder;
+  const std::string step = "{\"step\": 2, \"global_step\": 10, \"loss\": 2}\n", eval = "{\"global_step\": 10, \"eval_loss\": 1.5}\n";
+  Options options;
+  options.metricsFile = folder.file("metrics");
+  for (bool evaluates : {true, false}) {
+    folder.write("metrics", step + eval);
+    options.evaluate = evaluates;
+    TrainingLog log;
+    LogFacts facts;
+    facts.resumes = true;
+    facts.firstStep = facts.totalSteps = 10;
+    REQUIRE(log.open(options, facts).ok());
+    REQUIRE(log.close().ok());
+    CHECK(folder.read("metrics") == step + (evaluates ? "" : eval));
+  }
+}
+
 TEST_CASE("log: durations", "[runtime][log]") {
   CHECK(durationText(0) == "0:00");
   CHECK(durationText(59.6) == "1:00");

@@ -155,10 +155,11 @@ size_t MappedFile::size() const {
 uint64_t MappedFile::sampleHash() const {
   constexpr size_t kBlocks = 64, kBytes = 4096;
   const size_t bytes = std::min(size(), kBytes), blocks = std::min(kBlocks, (size() + kBytes - 1) / kBytes);
+  const size_t last = size() - bytes, gaps = std::max<size_t>(blocks - 1, 1);
   uint64_t hash = 0;
-  for (size_t block = 0; block < blocks; ++block) { // the first and the last one, and some between them
-    const std::string_view text(data() + (size() - bytes) / std::max<size_t>(blocks - 1, 1) * block, bytes);
-    hash = hash * 0x9e3779b97f4a7c15 + std::hash<std::string_view>()(text);
+  for (size_t block = 0; block < blocks; ++block) { // from the first bytes to the last ones; last * block may overflow
+    const size_t at = last / gaps * block + last % gaps * block / gaps;
+    hash = hash * 0x9e3779b97f4a7c15 + std::hash<std::string_view>()({data() + at, bytes});
   }
   return hash;
 }

@@ -22,6 +22,14 @@ assert steps[search["taken"]] == min(steps.values()), search
 assert 0 < search["cost_ns"] == search["bound_ns"], search
 PYTHON
 
+# Of meshes that are equally fast the one of fewest axes is taken.
+"$tools/ashlar-zoo" linear -o linear.onnx
+{ echo 'mode: AUTO mesh { devices: 4 }'; cat "$jobs/linear.txtpb"; } > linear.txtpb
+"$tools/ashlarc" linear.onnx --job linear.txtpb --explain > linear.explained
+times=$(sed -n 's/.*outer=.,inner=[12]: \(.*\) a step predicted, .*/\1/p' linear.explained | sort -u)
+[ "$(wc -l <<< "$times")" = 1 ] || fail "no two meshes are equally fast: $(cat linear.explained)"
+grep -q '^meshes *outer=4,inner=1: .*; taken$' linear.explained || fail "another mesh is taken: $(cat linear.explained)"
+
 # The rules that --explain prints, in mode SEMI_AUTO, lead to the same layouts of variables, inputs, outputs and all that has a name, and to
 # other ones of as many tensors as it says. check_rules MODEL JOB
 check_rules() {

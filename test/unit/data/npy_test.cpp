@@ -161,6 +161,21 @@ TEST_CASE("npy: a file that is rewritten in place while it is read gives an erro
   CHECK_THAT(file.check().message(), Contains("x.npy\" had 136 bytes when it was opened, and was changed since"));
 }
 
+TEST_CASE("npy: a file is rewritten in its last bytes", "[data][npy]") {
+  TemporaryFolder folder;
+  for (int64_t bytes : {3 * 4096 + 17, 100 * 4096 + 63, 1000 * 4096 + 50}) { // fewer than 64 blocks, and more
+    const std::vector<char> values(bytes);
+    const std::string path = folder.file("x.npy");
+    REQUIRE(writeNpy(path, ASHLAR_RT_I8, {bytes}, values.data()).ok());
+    std::filesystem::last_write_time(path, std::filesystem::last_write_time(path) - std::chrono::seconds(5));
+    NpyFile file;
+    REQUIRE(NpyFile::open(path, file).ok());
+    std::fstream(path, std::ios::in | std::ios::out | std::ios::binary).seekp(-1, std::ios::end).write("x", 1);
+    INFO(bytes);
+    CHECK_FALSE(file.check().ok());
+  }
+}
+
 TEST_CASE("npy: a file that cannot be written leaves nothing behind", "[data][npy]") {
   const float value = 1;
   CHECK_THAT(writeNpy("/nowhere/y.npy", ASHLAR_RT_F32, {}, &value).message(), Contains("cannot write /nowhere/y.npy: No such file"));

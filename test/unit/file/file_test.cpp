@@ -140,6 +140,19 @@ TEST_CASE("roles: one file is one file, however it is named", "[file][roles]") {
   CHECK_THAT(llvm::toString(roles.addOutput("--report", folder.file("sub/../new"))), Contains("-o and --report both name"));
 }
 
+TEST_CASE("roles: the current folder was removed", "[file][roles]") {
+  test::TemporaryFolder folder;
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::create_directory(folder.file("gone"));
+  std::filesystem::current_path(folder.file("gone"));
+  std::filesystem::remove(folder.file("gone"));
+  rt::FileRoles roles;
+  roles.addInput("the model", "../../x");
+  roles.addOutput("-o", "../y");
+  std::filesystem::current_path(before);
+  CHECK(roles.fault().empty());
+}
+
 TEST_CASE("roles: folders that are not there yet, folders with all below them, and folders of several outputs", "[file][roles]") {
   test::TemporaryFolder folder;
   std::filesystem::create_directories(folder.file("images/cat"));
